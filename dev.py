@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Set up and run: needs Python 3.11+ and nothing else.
+
+    python3 dev.py demo        set up, then run covgame on an embedded example
+    python3 dev.py test        set up, then run the tests (arguments go to pytest)
+    python3 dev.py test-slow   the tests that take minutes
+    python3 dev.py lint        lint, formatting and strict types
+    python3 dev.py bench NAME  a benchmark from benchmarks/
+    python3 dev.py lock        resolve the dependencies anew (installs uv into .venv)
+
+Everything is installed into .venv beside this file; rerunning is safe and quick.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+DEMO = ["plan", "riverswim:states=8", "--target", "uniform:50"]
+
+
+def main(arguments: list[str]) -> int:
+    """Run one of the commands above."""
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("help", [])
+    if command in COMMANDS:
+        return COMMANDS[command](rest)
+    print(__doc__)
+    return 0 if command in ("help", "-h", "--help") else 2
+
+
+def demo(rest: list[str]) -> int:
+    """The main job on an embedded example."""
+    set_up("core")
+    return run("-m", "covgame", *(rest or DEMO))
+
+
+def test(rest: list[str]) -> int:
+    """All tests but the slow ones, on two cores."""
+    set_up("dev")
+    return run("-m", "pytest", "-m", "not slow", "-n", "2", *rest)
+
+
+def test_slow(rest: list[str]) -> int:
+    """The tests that take minutes."""
+    set_up("dev")
+    return run("-m", "pytest", "-m", "slow", *rest)
+
+
+def lint(rest: list[str]) -> int:
+    """Lint, formatting and strict types."""
+    set_up("dev")
+    checks = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
+    return max(run("-m", *check, *rest) for check in checks)
+
+
+def bench(rest: list[str]) -> int:
+    """One of the scripts in benchmarks/."""
+    names = sorted(path.stem for path in (ROOT / "benchmarks").glob("[!_]*.py"))
+    if not rest or rest[0] not in names:
+        print(f"say which benchmark: {', '.join(names)}")
+        return 2
+    set_up("dev")
+    return run("-m", f"benchmarks.{rest[0]}", *rest[1:])
+
+
+def set_up(kind: str) -> None:
+    """Make .venv and install the locked dependencies, unless that is already done."""
+    if sys.version_info < (3, 11):  # noqa: UP036 (older ones get as far as this line)
+        sys.exit(f"covgame needs Python 3.11 or newer; this is {sys.version.split()[0]}")
+    stamp = VENV / f"installed-{kind}"
+    wanted = fingerprint(kind)
+    if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return
+    if not PYTHON.exists():
+        make_venv()
+    pip("--require-hashes", "-r", str(ROOT / "requirements" / f"{kind}.txt"))
+    pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    stamp.write_text(wanted)
+
+
+def make_venv() -> None:
+    """A fresh virtual environment, or a sentence that says what is missing."""
+    try:
+        venv.create(VENV, with_pip=True, clear=True)
+    except (subprocess.CalledProcessError, OSError) as error:
+        sys.exit(
+            f"cannot make a virtual environment in {VENV} ({error}); "
+            "on Debian and Ubuntu install the package python3-venv"
+        )
+
+
+def fingerprint(kind: str) -> str:
+    """Changes when what is to be installed changes."""
+    content = b"".join(
+        path.read_bytes()
+        for path in (ROOT / "requirements" / f"{kind}.txt", ROOT / "pyproject.toml")
+    )
+    return hashlib.sha256(content + str(ROOT).encode() + sys.version.encode()).hexdigest()
+
+
+def pip(*arguments: str) -> None:
+    """``pip install`` inside .venv."""
+    done = subprocess.run(
+        [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments],
+        cwd=ROOT,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit("the installation failed; the lines above say why")
+
+
+def lock(rest: list[str]) -> int:
+    """Write requirements/*.txt from pyproject.toml, without addresses of any index."""
+    set_up("core")
+    pip("uv")
+    compile_ = [
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--generate-hashes",
+        "--no-header",
+        "--python-version",
+        "3.11",
+        "pyproject.toml",
+    ]
+    for kind in ("core", "dev"):
+        extra = ["--extra", "build" if kind == "core" else "dev"]
+        code = run(*compile_, *extra, *rest, "-o", f"requirements/{kind}.txt")
+        if code:
+            return code
+    return 0
+
+
+def run(*arguments: str) -> int:
+    """Run .venv's Python and return its exit code."""
+    return subprocess.run([str(PYTHON), *arguments], cwd=ROOT, check=False).returncode
+
+
+COMMANDS = {
+    "demo": demo,
+    "test": test,
+    "test-slow": test_slow,
+    "lint": lint,
+    "bench": bench,
+    "lock": lock,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""What can go wrong, by name. Each error is one sentence for a person, with an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Row = tuple[int | None, int, int | None]
+"""A cell or group of cells as people write it: (stage, state, action), None for any."""
+
+
+class CovgameError(Exception):
+    """Anything that covgame refuses or fails to do, said in one sentence."""
+
+    exit_code = 1
+
+
+class BadInput(CovgameError):
+    """What was asked for makes no sense as it stands; the sentence says what to change."""
+
+    exit_code = 2
+
+
+class TooLarge(BadInput):
+    """What was asked for does not fit into this machine's memory."""
+
+
+class UnknownModel(BadInput):
+    """The command needs the environment's transition table, and there is none."""
+
+
+class MissingExtra(BadInput):
+    """An optional dependency is not installed."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        super().__init__(f'{purpose} needs an extra: pip install "covgame[{extra}]"')
+
+
+class UnreachableTarget(BadInput):
+    """Required cells that no policy reaches, so that no number of episodes covers them."""
+
+    SHOWN = 5
+
+    def __init__(self, cells: Sequence[Row]) -> None:
+        self.cells = list(cells)
+        shown = ", ".join(describe_row(row) for row in self.cells[: self.SHOWN])
+        more = len(self.cells) - self.SHOWN
+        tail = f" and {more} more" if more > 0 else ""
+        super().__init__(
+            f"the target asks for cells that no policy reaches: {shown}{tail}; "
+            "leave them out, or drop them with --min-reach"
+        )
+
+
+class SolverFailed(CovgameError):
+    """The linear-programming solver gave no usable answer."""
+
+
+def describe_row(row: Row) -> str:
+    """``(stage 2, state 7, any action)``."""
+    stage, state, action = row
+    stage_words = "any stage" if stage is None else f"stage {stage}"
+    action_words = "any action" if action is None else f"action {action}"
+    return f"({stage_words}, state {state}, {action_words})"

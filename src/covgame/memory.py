@@ -1,0 +1,36 @@
+"""Refuse what cannot fit before anything is allocated."""
+
+from __future__ import annotations
+
+import os
+
+from covgame.errors import TooLarge
+from covgame.types import Shape
+
+FALLBACK_BYTES = 8 * 2**30
+BYTES_PER_CELL = 8 * 12
+BYTES_PER_TRANSITION = 16 * 4
+
+
+def physical_memory() -> int:
+    """The machine's memory in bytes (a cautious guess where the system does not tell)."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return FALLBACK_BYTES
+
+
+def require_room(shape: Shape, transitions: int, what: str) -> None:
+    """Raise ``TooLarge`` if a world of this size would not fit, with its working arrays.
+
+    A cell takes about a dozen 8-byte numbers (reward, target, flow, ...) and a transition
+    four copies of (successor, probability) while a model is built.
+    """
+    wanted = shape.cells * BYTES_PER_CELL + transitions * BYTES_PER_TRANSITION
+    available = physical_memory()
+    if wanted > available:
+        raise TooLarge(
+            f"{what} with {shape.cells:,} cells and {transitions:,} transitions needs about "
+            f"{wanted / 2**30:,.0f} GiB and this machine has {available / 2**30:,.0f} GiB; "
+            "use fewer states, actions or stages"
+        )

@@ -1,0 +1,94 @@
+"""The few types that every room shares: array aliases, the shape of a world, a policy.
+
+An alias such as ``FloatHSA`` names the axes of an array: stages H, states S, actions A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+FloatS = FloatArray
+FloatHS = FloatArray
+FloatHSA = FloatArray
+BoolHS = BoolArray
+BoolHSA = BoolArray
+
+END = -1
+"""Successor index of the absorbing end of an episode; as an index it means "the last entry"."""
+
+ANY = -1
+"""In a target row: every stage, or every action, counted together."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a tabular world is: H stages, S states, A actions."""
+
+    horizon: int
+    states: int
+    actions: int
+
+    @property
+    def pairs(self) -> int:
+        """The number of state-action pairs."""
+        return self.states * self.actions
+
+    @property
+    def cells(self) -> int:
+        """The number of cells (h, s, a)."""
+        return self.horizon * self.pairs
+
+    @property
+    def hs(self) -> tuple[int, int]:
+        return (self.horizon, self.states)
+
+    @property
+    def hsa(self) -> tuple[int, int, int]:
+        return (self.horizon, self.states, self.actions)
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """What to do at every stage and state.
+
+    ``table`` holds an action per (h, s), or a probability per (h, s, a) if it is stochastic.
+    """
+
+    table: npt.NDArray[Any]
+    actions: int
+
+    @classmethod
+    def deterministic(cls, chosen: IntArray, actions: int) -> Policy:
+        return cls(chosen, actions)
+
+    @classmethod
+    def stochastic(cls, probabilities: FloatHSA) -> Policy:
+        return cls(probabilities, probabilities.shape[2])
+
+    @classmethod
+    def uniform(cls, shape: Shape) -> Policy:
+        return cls.stochastic(np.full(shape.hsa, 1.0 / shape.actions))
+
+    @property
+    def is_stochastic(self) -> bool:
+        return self.table.ndim == 3
+
+    def probabilities(self) -> FloatHSA:
+        """The probability of each action, also where the policy is deterministic."""
+        if self.is_stochastic:
+            return self.table.astype(np.float64, copy=False)
+        chosen: BoolArray = np.equal(self.table[:, :, None], np.arange(self.actions))
+        return chosen.astype(np.float64)
+
+    def to_list(self) -> list[Any]:
+        """H rows of S actions, or H x S x A probabilities: the form used in files."""
+        rows: list[Any] = self.table.tolist()
+        return rows
