@@ -1,0 +1,1 @@
+"""What a tabular world is: sparse kernels, dynamic programming, models, families, files."""

@@ -1,0 +1,148 @@
+"""Dynamic programming on any kernel, true or learnt: written once, used everywhere.
+
+Every function costs a small number of operations per transition and stage, except
+``reachability`` and ``hitting``, which solve one problem per state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from covgame.mdp.transitions import StageKernel, Transitions
+from covgame.types import BoolHS, FloatArray, FloatHS, FloatHSA, FloatS, IntArray, Policy
+
+BLOCK_ENTRIES = 2_000_000
+"""How many numbers a many-problems-at-once recursion may hold per stage."""
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalPolicy:
+    """An optimal policy with its value V*_h(s) at every stage and state."""
+
+    values: FloatHS  # (H, S)
+    policy: Policy
+
+
+def backward_induction(transitions: Transitions, reward: FloatHSA) -> OptimalPolicy:
+    """Bellman's recursion: V_h(s) = max_a r_h(s,a) + p_h(s,a) V_{h+1}."""
+    chosen = np.empty(transitions.shape.hs, dtype=np.int64)
+
+    def best(h: int, q: FloatArray) -> FloatS:
+        chosen[h] = q.argmax(axis=1)
+        return np.take_along_axis(q, chosen[h][:, None], axis=1)[:, 0]
+
+    values = _backward(transitions, reward, best)
+    return OptimalPolicy(values, Policy.deterministic(chosen, transitions.shape.actions))
+
+
+def evaluate(transitions: Transitions, policy: Policy, reward: FloatHSA) -> FloatHS:
+    """The value V^pi_h(s) of a policy at every stage and state."""
+    probabilities = policy.probabilities()
+    return _backward(transitions, reward, lambda h, q: np.einsum("sa,sa->s", probabilities[h], q))
+
+
+def initial_value(transitions: Transitions, values: FloatHS) -> float:
+    """The expected value of the first state."""
+    return float(transitions.initial @ values[0])
+
+
+def occupancy(transitions: Transitions, policy: Policy) -> FloatHSA:
+    """p_h^pi(s,a): how likely an episode of the policy is at (s, a) at stage h."""
+    probabilities = policy.probabilities()
+    result = np.empty(transitions.shape.hsa)
+    arriving = transitions.initial
+    for h, kernel in enumerate(transitions.stages):
+        result[h] = arriving[:, None] * probabilities[h]
+        if h + 1 < transitions.shape.horizon:
+            arriving = kernel.push(result[h].ravel())
+    return result
+
+
+def reachable(transitions: Transitions) -> BoolHS:
+    """Which states some policy can be in at which stage, with whatever small probability."""
+    result = np.empty(transitions.shape.hs, dtype=np.bool_)
+    result[0] = transitions.initial > 0
+    for h, kernel in enumerate(transitions.stages[:-1]):
+        from_state = np.repeat(result[h], transitions.shape.actions)
+        entered = kernel.next_state[np.repeat(from_state, np.diff(kernel.start))]
+        result[h + 1] = np.bincount(entered + 1, minlength=transitions.shape.states + 1)[1:] > 0
+    return result
+
+
+def reachability(transitions: Transitions, wanted: BoolHS | None = None) -> FloatHS:
+    """W_h(s) = max_pi p_h^pi(s) for all (h, s), or 0 where not ``wanted``.
+
+    A stationary kernel needs one recursion for all stages (only the number of steps left
+    matters), another one a recursion per stage.
+    """
+    if wanted is None:
+        wanted = reachable(transitions)
+    result = np.zeros(transitions.shape.hs)
+    if transitions.stationary:
+        for targets in _blocks(np.flatnonzero(wanted.any(axis=0)), transitions):
+            chance = _indicators(targets, transitions)
+            for h in range(transitions.shape.horizon):
+                result[h, targets] = transitions.initial @ chance
+                chance = _best_action(transitions.stages[0], chance)
+        return np.where(wanted, result, 0.0)
+    for h in range(transitions.shape.horizon):
+        for targets in _blocks(np.flatnonzero(wanted[h]), transitions):
+            chance = _indicators(targets, transitions)
+            for kernel in reversed(transitions.stages[:h]):
+                chance = _best_action(kernel, chance)
+            result[h, targets] = transitions.initial @ chance
+    return result
+
+
+def hitting(transitions: Transitions) -> FloatS:
+    """max_pi P(the episode is in s at some stage), for every state s."""
+    result = np.zeros(transitions.shape.states)
+    for targets in _blocks(np.arange(transitions.shape.states), transitions):
+        there = _indicators(targets, transitions)
+        chance = there
+        for kernel in reversed(transitions.stages[:-1]):
+            chance = np.maximum(there, _best_action(kernel, chance))
+        result[targets] = transitions.initial @ chance
+    return result
+
+
+def _backward(
+    transitions: Transitions,
+    reward: FloatHSA,
+    choose: Callable[[int, FloatArray], FloatS],
+) -> FloatHS:
+    """The one backward recursion: ``choose`` turns Q_h into V_h."""
+    shape = transitions.shape
+    values = np.empty(shape.hs)
+    following = np.zeros(shape.states)
+    for h in reversed(range(shape.horizon)):
+        q = reward[h]
+        if h + 1 < shape.horizon:
+            q = q + transitions.stages[h].expect(following).reshape(shape.states, shape.actions)
+        values[h] = following = choose(h, q)
+    return values
+
+
+def _best_action(kernel: StageKernel, values: FloatArray) -> FloatArray:
+    """max_a p V for several value functions at once, (S, k) to (S, k)."""
+    expected = kernel.expect(values)
+    best: FloatArray = expected.reshape(kernel.states, -1, values.shape[1]).max(axis=1)
+    return best
+
+
+def _indicators(targets: IntArray, transitions: Transitions) -> FloatArray:
+    """A column per target state, 1 at that state."""
+    columns = np.zeros((transitions.shape.states, len(targets)))
+    columns[targets, np.arange(len(targets))] = 1.0
+    return columns
+
+
+def _blocks(targets: IntArray, transitions: Transitions) -> Iterator[IntArray]:
+    """Target states in blocks small enough to solve side by side."""
+    entries = max(len(kernel.next_state) for kernel in transitions.stages)
+    width = max(1, BLOCK_ENTRIES // max(1, entries, transitions.shape.states))
+    for first in range(0, len(targets), width):
+        yield targets[first : first + width]

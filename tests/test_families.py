@@ -1,0 +1,191 @@
+"""The families are what their descriptions say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import covgame as cg
+from covgame.mdp import dp
+from covgame.mdp.families import FAMILIES, Family
+from covgame.mdp.model import TabularMDP
+from covgame.types import END
+from tests.worlds import dense_kernel
+
+
+def world(text: str) -> TabularMDP:
+    return cg.make(text).require_model("a test")
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_examples_and_defaults_build(family: Family) -> None:
+    assert family.summary.endswith((".", ":"))
+    for text in (family.name, family.example):
+        built = world(text)
+        assert built.rewards.min() >= 0
+        assert built.rewards.max() <= 1
+
+
+@pytest.mark.parametrize("name", ["garnet", "bandit", "ergodic", "twobranch", "lock"])
+def test_the_seed_decides_everything(name: str) -> None:
+    one, same, other = (dense_kernel(world(f"{name}:seed={seed}")) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+
+
+def test_garnet_has_distinct_successors_for_every_pair_and_stage() -> None:
+    built = world("garnet:states=6,actions=2,horizon=4,branching=3")
+    sizes = np.diff(built.transitions.start).reshape(4, -1)
+    assert (sizes[:3] == 3).all()
+    assert (sizes[3] == 0).all()
+    assert not built.transitions.stationary
+    assert world("garnet:states=6,stationary=true").transitions.stationary
+
+
+def test_garnet_successors_are_uniform() -> None:
+    built = world("garnet:states=5,actions=40,horizon=51,branching=2")
+    share = np.bincount(built.transitions.next_state) / len(built.transitions.next_state)
+    np.testing.assert_allclose(share, 0.2, atol=0.01)
+
+
+def test_riverswim_current() -> None:
+    dense = dense_kernel(world("riverswim:states=4,horizon=2"))[0]
+    np.testing.assert_allclose(dense[1, 1, :4], [0.05, 0.6, 0.35, 0])
+    np.testing.assert_allclose(dense[2, 0, :4], [0, 1, 0, 0])
+
+
+def test_deepsea_pays_only_for_always_right() -> None:
+    built = world("deepsea:size=6")
+    best = dp.backward_induction(built.transitions, built.rewards)
+    assert (np.diagonal(best.policy.table) == 1).all()
+    assert best.values[0, 0] == pytest.approx(1.0)
+    reach = dp.reachability(built.transitions)
+    np.testing.assert_array_equal(reach > 0, np.tri(6, dtype=np.bool_))
+
+
+def test_noise_makes_the_treasure_rarer() -> None:
+    built = world("deepsea:size=6,noise=0.2")
+    assert dp.reachability(built.transitions)[5, 5] == pytest.approx(0.8**5)
+
+
+def test_lock_opens_for_one_combination() -> None:
+    built = world("lock:horizon=5,actions=3,slip=0.1")
+    best = dp.backward_induction(built.transitions, built.rewards)
+    assert best.values[0, 0] == pytest.approx(0.9**4)
+    even = dp.occupancy(built.transitions, cg.Policy.uniform(built.shape))
+    assert even[4, 0].sum() == pytest.approx((0.9 / 3) ** 4)
+
+
+def test_grid_with_rooms_is_connected_and_can_end() -> None:
+    open_grid = world("grid:rows=7,columns=7,horizon=30,slip=0")
+    assert dp.reachable(open_grid.transitions)[-1].all()
+    rooms = world("grid:rows=7,columns=7,horizon=30,slip=0,rooms=true")
+    ever = np.flatnonzero(dp.reachable(rooms.transitions).any(axis=0))
+    assert 48 in ever
+    assert len(ever) == 49 - 9
+    ended = world("grid:rows=3,columns=3,ends=true")
+    assert (dense_kernel(ended)[:, 8, :, END] == 1).all()
+
+
+def test_tree_gives_every_action_a_node_of_its_own() -> None:
+    built = world("tree:horizon=3,actions=3")
+    assert built.shape.states == 13
+    reachable = dp.reachable(built.transitions)
+    assert reachable.sum(axis=1).tolist() == [1, 3, 9]
+
+
+def test_bandit_ignores_actions() -> None:
+    dense = dense_kernel(world("bandit"))
+    np.testing.assert_array_equal(dense, np.broadcast_to(dense[:, :, :1], dense.shape))
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.5, 0.25), (0.9, 0.1), (0.3, 0.2)])
+def test_ergodic_rows_stay_between_their_bounds(alpha: float, beta: float) -> None:
+    built = world(f"ergodic:states=7,alpha={alpha},beta={beta}")
+    p = built.transitions.probability
+    assert p.max() <= 7 ** (alpha - 1) + 1e-12
+    assert p.min() >= (1 - 7 ** (beta - 1)) / 6 - 1e-12
+
+
+def test_twobranch_is_the_papers_comparison() -> None:
+    built = world("twobranch:states=20,actions=4,horizon=5,gap=0.5")
+    assert built.rewards[0, 0, 0] == 0.5
+    assert (built.rewards[:, 4:] == 0).all()
+    barren = dense_kernel(built)[0, 4:]
+    assert set(np.unique(barren)) == {0.0, 1.0}
+    assert (barren[:, :, :4] == 0).all()
+
+
+def test_inventory_is_seasonal() -> None:
+    built = world("inventory")
+    assert not built.transitions.stationary
+    assert built.rewards[0].sum() != built.rewards[3].sum()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "garnet:states=0",
+        "garnet:states=3,branching=4",
+        "garnet:states=x",
+        "garnet:states=2.5",
+        "garnet:colour=red",
+        "garnet:states",
+        "garnet:states=3,states=4",
+        "garnet:stationary=maybe",
+        "riverswim:states=1",
+        "riverswim:horizon=0",
+        "deepsea:noise=1.5",
+        "deepsea:noise=nan",
+        "chain:start=10",
+        "grid:rows=0",
+        "tree:actions=0",
+        "ergodic:alpha=0.2,beta=0.3",
+        "ergodic:states=1",
+        "twobranch:states=2",
+        "inventory:capacity=0",
+        "riverswin:states=3",
+        "py",
+        "",
+    ],
+)
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(cg.BadInput):
+        cg.make(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "garnet:states=1000000000",
+        "riverswim:states=9999999999999",
+        "deepsea:size=10000000",
+        "tree:horizon=200,actions=10",
+        "bandit:contexts=1000000",
+        "ergodic:states=1000000",
+        "grid:rows=1000000,columns=1000000",
+        "inventory:capacity=100000",
+        "lock:horizon=100000000000",
+        "twobranch:states=100000000000",
+    ],
+)
+def test_what_cannot_fit_is_refused_before_allocation(text: str) -> None:
+    with pytest.raises(cg.TooLarge):
+        cg.make(text)
+
+
+def test_a_typing_error_gets_a_hint() -> None:
+    with pytest.raises(cg.BadInput, match="did you mean riverswim"):
+        cg.make("riverswin:states=3")
+
+
+def test_the_horizon_can_be_said_once() -> None:
+    assert cg.make("riverswim", horizon=7).horizon == 7
+    assert cg.make("riverswim:horizon=7", horizon=7).horizon == 7
+    assert cg.make("deepsea:size=6", horizon=4).horizon == 4
+    with pytest.raises(cg.BadInput, match="horizon"):
+        cg.make("riverswim:horizon=7", horizon=8)
+    with pytest.raises(cg.BadInput, match="prolonged"):
+        cg.make("deepsea:size=6", horizon=7)
+    with pytest.raises(cg.BadInput, match="horizon"):
+        cg.make("riverswim", horizon=0)
