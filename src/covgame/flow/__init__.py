@@ -1,0 +1,1 @@
+"""What covering costs: minimum flows, their certificates, and measures of coverage."""

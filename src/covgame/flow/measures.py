@@ -1,0 +1,88 @@
+"""Measures of coverage around phi*: the chain of bounds, concentrability, coverability.
+
+eq. cov-bounds: (1) max_h sum c_h <= phi*(c) <= (2) sum_h phi*(c at stage h)
+<= (3) sum c / max_pi p^pi. They are stated for targets over single cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from covgame.flow.min_flow import min_flow, natural_flow
+from covgame.mdp import dp
+from covgame.mdp.transitions import Transitions
+from covgame.targets.target import Target
+from covgame.types import ANY, FloatHSA, Policy
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The chain of bounds around phi*: ``stage_max <= phi* <= stage_sum <= cell_sum``."""
+
+    stage_max: float
+    stage_sum: float
+    cell_sum: float
+
+
+def bounds(transitions: Transitions, target: Target) -> Bounds | None:
+    """The chain of bounds, or None for targets over groups, where it has no meaning."""
+    if not target.per_cell.all():
+        return None
+    return Bounds(stage_max(target), stage_sum(transitions, target), cell_sum(transitions, target))
+
+
+def stage_max(target: Target) -> float:
+    """(1) max_h sum_{s,a} c_h(s,a): an episode visits one cell a stage."""
+    return float(target.cell_counts().sum(axis=(1, 2)).max(initial=0.0))
+
+
+def stage_sum(transitions: Transitions, target: Target) -> float:
+    """(2) sum_h phi*(c restricted to stage h): each stage covered by episodes of its own.
+
+    At one stage only the states matter (Lemma bound-flow-refined): with the actions free,
+    sum_a c_h(s,a) visits of the state suffice.
+    """
+    per_state = target.cell_counts().sum(axis=2)
+    natural = natural_flow(transitions)
+    total = 0.0
+    for h in np.flatnonzero(per_state.any(axis=1)).tolist():
+        states = np.flatnonzero(per_state[h])
+        rows = np.column_stack([np.full(len(states), h), states, np.full(len(states), ANY)])
+        shortened = transitions.with_horizon(h + 1)
+        stage = Target.of_rows(shortened.shape, rows, per_state[h, states])
+        total += min_flow(shortened, stage, natural[: h + 1]).min_episodes
+    return total
+
+
+def cell_sum(transitions: Transitions, target: Target) -> float:
+    """(3) sum c_h(s,a) / max_pi p_h^pi(s,a): each cell covered by episodes of its own."""
+    per_state = target.cell_counts().sum(axis=2)
+    reach = dp.reachability(transitions, per_state > 0)
+    return float(np.divide(per_state, reach, out=np.zeros_like(reach), where=reach > 0).sum())
+
+
+def concentrability(transitions: Transitions, policy: Policy) -> float:
+    """C_conc of the policy's data: max over cells of max_pi p^pi / p^policy (infinite if missed).
+
+    Its infimum over policies is phi* of the proportional target.
+    """
+    best = _best_occupancy(transitions)
+    return float(_ratio(best, dp.occupancy(transitions, policy)).max())
+
+
+def coverability(transitions: Transitions) -> float:
+    """C_cov = max_h sum_{s,a} max_pi p_h^pi(s,a) (Xie et al., Lemma 3)."""
+    return float(_best_occupancy(transitions).sum(axis=(1, 2)).max())
+
+
+def _best_occupancy(transitions: Transitions) -> FloatHSA:
+    reach = dp.reachability(transitions)[:, :, None]
+    return np.broadcast_to(reach, transitions.shape.hsa)
+
+
+def _ratio(wanted: FloatHSA, had: FloatHSA) -> FloatHSA:
+    """wanted / had, with 0/0 = 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(wanted > 0, wanted / had, 0.0)

@@ -1,0 +1,278 @@
+"""phi*: the smallest expected number of episodes that covers a target, with its proof.
+
+Theorem 1 and Appendix A: phi*(c) is the value of the minimum flow eta >= c. Whatever the
+solver returns is only a proposal here. Both sides of the printed value are computed anew by
+plain dynamic programming:
+
+- above, by a forward pass of the policy that the flow suggests: max_g c_g / p^pi(g);
+- below, by backward induction on the multipliers y >= 0 of the requirements, since
+  <c, y> / V*(y) <= phi*(c) for every y >= 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from covgame.arrays import sum_by_index
+from covgame.errors import Row, SolverFailed
+from covgame.flow.highs import Answer, LinearProgram, Method, solve
+from covgame.flow.polytope import FlowPolytope, SparseColumns, flow_polytope
+from covgame.mdp import dp
+from covgame.mdp.transitions import Transitions
+from covgame.targets.requests import check_reachable
+from covgame.targets.target import Target
+from covgame.types import FloatArray, FloatHS, FloatHSA, IntArray, Policy
+
+SMALL = 5_000
+"""Up to so many cells an exact vertex is cheap."""
+
+CHEAP_ELIMINATION = 1e9
+"""Up to so much elimination work the interior-point method is the fastest."""
+
+GOOD_GAP = 1e-5
+"""Relative distance of the two certified bounds with which a proposal is accepted."""
+
+SCALING_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class MinFlow:
+    """The cost of covering, certified from both sides, and how to attain it."""
+
+    target: Target
+    lower: float  # certified by backward induction on ``prices``
+    upper: float  # attained by ``policy``
+    flow: FloatHSA  # expected visits in ``upper`` episodes of ``policy``; meets the target
+    policy: Policy
+    prices: FloatArray  # (G,), episodes that one more required visit of a row costs
+
+    @property
+    def min_episodes(self) -> float:
+        """phi*(c)."""
+        return self.upper
+
+    @property
+    def dual_gap(self) -> float:
+        """Relative distance between the two certified bounds."""
+        return max(0.0, self.upper - self.lower) / self.upper if self.upper else 0.0
+
+    def dearest(self, most: int = 10) -> list[tuple[Row, float]]:
+        """The rows whose next visit costs most, dearest first: (row, episodes)."""
+        order = np.argsort(-self.prices, kind="stable")[:most]
+        order = order[self.prices[order] > 0]
+        return list(zip(self.target.as_rows(order), self.prices[order].tolist(), strict=True))
+
+
+def min_flow(transitions: Transitions, target: Target, natural: FloatHS | None = None) -> MinFlow:
+    """The minimum flow of a target (eq. min_flow_problem), certified.
+
+    Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy. Who solves
+    for many targets can compute ``natural_flow`` once and hand it in.
+    """
+    check_reachable(target, transitions)
+    if len(target) == 0:
+        return _nothing_to_do(transitions, target)
+    best: MinFlow | None = None
+    for proposal in _proposals(transitions, target, natural):
+        certified = certify(transitions, target, *proposal)
+        if not np.isfinite(certified.upper):
+            continue
+        if best is None or certified.dual_gap < best.dual_gap:
+            best = certified
+        if best.dual_gap <= GOOD_GAP:
+            return best
+    if best is None:
+        raise SolverFailed("the solver found no flow that meets the target")
+    return best
+
+
+def flow_policy(flow: FloatHSA) -> Policy:
+    """pi_h(a|s) = eta_h(s,a) / sum_b eta_h(s,b) (eq. min-cover-stoch-policy); any where 0."""
+    through = flow.sum(axis=2, keepdims=True)
+    even = 1.0 / flow.shape[2]
+    return Policy.stochastic(
+        np.divide(flow, through, out=np.full(flow.shape, even), where=through > 0)
+    )
+
+
+def dual_bound(transitions: Transitions, target: Target, prices: FloatArray) -> float:
+    """<c, y> / V*(y): a lower bound on phi*(c) for any prices y >= 0."""
+    value = _best_income(transitions, target, prices)
+    return float(target.counts @ prices) / value if value > 0 else 0.0
+
+
+def policy_bound(transitions: Transitions, target: Target, policy: Policy) -> float:
+    """max_g c_g / p^pi(g): the episodes in which a policy meets the target in expectation."""
+    return _episodes_needed(target, dp.occupancy(transitions, policy))
+
+
+def _episodes_needed(target: Target, occupancy: FloatHSA) -> float:
+    with np.errstate(divide="ignore"):
+        return float((target.counts / target.collected(occupancy)).max(initial=0.0))
+
+
+def _proposals(
+    transitions: Transitions, target: Target, natural: FloatHS | None
+) -> Iterator[tuple[FloatHSA, FloatArray]]:
+    """Flows and prices from the solver, by one method after another."""
+    polytope = flow_polytope(transitions)
+    program = ScaledProgram(
+        target, polytope, natural_flow(transitions) if natural is None else natural
+    )
+    failure: SolverFailed | None = None
+    for method in _methods(polytope, program):
+        try:
+            answer = solve(program.program, method)
+        except SolverFailed as error:
+            failure = error
+            continue
+        failure = None
+        yield program.flow(answer), program.prices(answer)
+    if failure is not None:
+        raise failure
+
+
+def _methods(polytope: FlowPolytope, program: ScaledProgram) -> tuple[Method, ...]:
+    """Which methods to try, the most promising first (decision record 3 has the figures)."""
+    if len(polytope.cells) <= SMALL:
+        return (Method.VERTEX, Method.FIRST_ORDER)
+    if polytope.elimination_work(program.group_entries) <= CHEAP_ELIMINATION:
+        return (Method.INTERIOR, Method.FIRST_ORDER)
+    return (Method.FIRST_ORDER, Method.INTERIOR)
+
+
+def certify(
+    transitions: Transitions, target: Target, flow: FloatHSA, prices: FloatArray
+) -> MinFlow:
+    """What a proposed flow and proposed prices prove about phi*, by dynamic programming."""
+    policy = flow_policy(flow)
+    occupancy = dp.occupancy(transitions, policy)
+    upper = _episodes_needed(target, occupancy)
+    income = _best_income(transitions, target, prices)
+    if income > 0:
+        prices = prices / income
+    return MinFlow(
+        target,
+        lower=float(target.counts @ prices),
+        upper=upper,
+        flow=occupancy * upper,
+        policy=policy,
+        prices=prices,
+    )
+
+
+def _best_income(transitions: Transitions, target: Target, prices: FloatArray) -> float:
+    """V*(y): the most that a policy earns in an episode that pays each visit its price."""
+    optimal = dp.backward_induction(transitions, target.cell_rewards(prices))
+    return dp.initial_value(transitions, optimal.values)
+
+
+def _nothing_to_do(transitions: Transitions, target: Target) -> MinFlow:
+    shape = transitions.shape
+    return MinFlow(target, 0.0, 0.0, np.zeros(shape.hsa), Policy.uniform(shape), np.zeros(0))
+
+
+class ScaledProgram:
+    """The minimum-flow program in units in which every number is of order one.
+
+    Flow through a hard cell and through an easy one differ by orders of magnitude, and first-
+    order methods break on that. So flow is measured in multiples of a ``natural`` flow that
+    spreads over all states: each column is multiplied and each row divided by the natural flow
+    of its (h, s), and counts are divided by the most natural episodes that a row takes.
+    Rows of the target that name one cell become bounds, the others constraints.
+    """
+
+    def __init__(self, target: Target, polytope: FlowPolytope, natural_flow: FloatHS) -> None:
+        self.target = target
+        self.polytope = polytope
+        natural = natural_flow.ravel()[polytope.states]
+        self.column_unit = np.concatenate([[1.0], natural[polytope.state_of_cell]])
+        self.cell_rows = np.flatnonzero(target.per_cell)
+        self.cell_columns = self._columns_of_cell_rows()
+        self.group_rows = np.flatnonzero(~target.per_cell)
+        self.group_entries = self._entries_of_group_rows()
+        self.group_unit = sum_by_index(
+            self.group_entries[0],
+            self.column_unit[self.group_entries[1]],
+            len(self.group_rows),
+        )
+        cell_episodes = target.counts[self.cell_rows] / self.column_unit[self.cell_columns]
+        group_episodes = target.counts[self.group_rows] / self.group_unit
+        self.unit = max(cell_episodes.max(initial=0.0), group_episodes.max(initial=0.0))
+        self.program = self._program(natural, cell_episodes / self.unit, group_episodes / self.unit)
+
+    def _columns_of_cell_rows(self) -> IntArray:
+        shape = self.target.shape
+        stage, state, action = self.target.rows[self.cell_rows].T
+        cell: IntArray = (stage * shape.states + state) * shape.actions + action
+        return self.polytope.column_of_cell()[cell]
+
+    def _entries_of_group_rows(self) -> tuple[IntArray, IntArray]:
+        """(number of the group row, column) of each of its cells that can be reached."""
+        number = np.full(len(self.target), -1, dtype=np.int64)
+        number[self.group_rows] = np.arange(len(self.group_rows))
+        members = self.target.members
+        column = self.polytope.column_of_cell()[members.cell]
+        used = (number[members.row] >= 0) & (column > 0)
+        return number[members.row[used]], column[used]
+
+    def _program(
+        self, natural: FloatArray, cell_lower: FloatArray, group_lower: FloatArray
+    ) -> LinearProgram:
+        flow = self.polytope.matrix
+        group, group_column = self.group_entries
+        matrix = SparseColumns.from_entries(
+            flow.rows + len(self.group_rows),
+            len(self.column_unit),
+            np.concatenate([flow.index, flow.rows + group]),
+            np.concatenate([flow.column, group_column]),
+            np.concatenate([flow.value, np.ones(len(group))]),
+        )
+        lower = np.zeros(len(self.column_unit))
+        lower[self.cell_columns] = cell_lower
+        conserved = np.zeros(flow.rows)
+        return LinearProgram(
+            cost=np.concatenate([[1.0], np.zeros(len(self.polytope.cells))]),
+            lower=lower,
+            matrix=matrix.scaled(1 / np.concatenate([natural, self.group_unit]), self.column_unit),
+            row_lower=np.concatenate([conserved, group_lower]),
+            row_upper=np.concatenate([conserved, np.full(len(group_lower), np.inf)]),
+        )
+
+    def flow(self, answer: Answer) -> FloatHSA:
+        """The flow in visits; bounds that the solver met only nearly are met."""
+        visits = np.zeros(self.polytope.shape.cells)
+        visits[self.polytope.cells] = answer.x[1:] * self.column_unit[1:] * self.unit
+        return np.maximum(visits.reshape(self.polytope.shape.hsa), self.target.cell_counts())
+
+    def prices(self, answer: Answer) -> FloatArray:
+        """The multipliers of the requirements, in episodes per visit."""
+        prices = np.empty(len(self.target))
+        prices[self.cell_rows] = (
+            answer.bound_multipliers[self.cell_columns] / self.column_unit[self.cell_columns]
+        )
+        prices[self.group_rows] = (
+            answer.row_multipliers[self.polytope.matrix.rows :] / self.group_unit
+        )
+        return np.maximum(prices, 0.0)
+
+
+def natural_flow(transitions: Transitions) -> FloatHS:
+    """Occupancy of (h, s) by a mixture of policies that spreads over all reachable states.
+
+    Starts from the uniform policy and mixes in, round by round, the best response to the
+    reward 1/occupancy (Frank-Wolfe on the sum of log occupancies).
+    """
+    reachable = dp.reachable(transitions)
+    shape = transitions.shape
+    spread = dp.occupancy(transitions, Policy.uniform(shape)).sum(axis=2)
+    for round_ in range(SCALING_ROUNDS):
+        wanted = np.divide(1.0, spread, out=np.zeros(shape.hs), where=reachable & (spread > 0))
+        reward = np.broadcast_to(wanted[:, :, None], shape.hsa)
+        response = dp.backward_induction(transitions, reward).policy
+        step = 1.0 / (round_ + 2)
+        spread = (1 - step) * spread + step * dp.occupancy(transitions, response).sum(axis=2)
+    return np.where(reachable, np.maximum(spread, 1e-200), 0.0)
