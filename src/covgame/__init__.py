@@ -1,0 +1,40 @@
+"""covgame: cover an environment you don't know in close to the fewest episodes possible."""
+
+from covgame.errors import (
+    BadInput,
+    CovgameError,
+    MissingExtra,
+    SolverFailed,
+    TooLarge,
+    UnknownModel,
+    UnreachableTarget,
+)
+from covgame.mdp.model import TabularMDP
+from covgame.planning import Plan, plan
+from covgame.sources.environments import Environment, make
+from covgame.targets.requests import cells, proportional, uniform
+from covgame.targets.target import Target
+from covgame.types import Policy, Shape
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BadInput",
+    "CovgameError",
+    "Environment",
+    "MissingExtra",
+    "Plan",
+    "Policy",
+    "Shape",
+    "SolverFailed",
+    "TabularMDP",
+    "Target",
+    "TooLarge",
+    "UnknownModel",
+    "UnreachableTarget",
+    "cells",
+    "make",
+    "plan",
+    "proportional",
+    "uniform",
+]

@@ -1,0 +1,5 @@
+"""``python -m covgame``."""
+
+from covgame.cli.main import main
+
+main()

@@ -1,0 +1,69 @@
+"""What all commands share: options, one-sentence errors with their exit codes, JSON."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from covgame.errors import CovgameError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+INTERRUPTED = 130
+
+
+def common_options(command: Command) -> Command:
+    """``--json``, ``--quiet`` and ``--debug``, and errors as the contract wants them."""
+
+    @functools.wraps(command)
+    def guarded(*args: Any, debug: bool, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except Exception as error:
+            if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
+                raise
+            fail(error)
+        except KeyboardInterrupt:
+            if debug:
+                raise
+            click.echo("covgame: interrupted", err=True)
+            sys.exit(INTERRUPTED)
+
+    for option in (
+        click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+        click.option("--quiet", is_flag=True, help="No messages on standard error."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output."),
+    ):
+        guarded = option(guarded)
+    return guarded  # type: ignore[return-value]
+
+
+def fail(error: Exception) -> NoReturn:
+    """Say what went wrong in one sentence on standard error, and exit with its code."""
+    if isinstance(error, BrokenPipeError):
+        # Whoever read our output has gone; leave quietly, also when the interpreter flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    if isinstance(error, CovgameError):
+        click.echo(f"covgame: {error}", err=True)
+        sys.exit(error.exit_code)
+    if isinstance(error, MemoryError):
+        click.echo("covgame: this does not fit into memory; ask for something smaller", err=True)
+        sys.exit(2)
+    click.echo(
+        f"covgame: an internal error, {type(error).__name__}: {error}; "
+        "run again with --debug and report what it shows",
+        err=True,
+    )
+    sys.exit(1)
+
+
+def print_json(answer: dict[str, Any]) -> None:
+    """The one JSON object of ``--json``."""
+    click.echo(json.dumps(answer, allow_nan=False))

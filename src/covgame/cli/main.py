@@ -1,0 +1,125 @@
+"""``covgame``: the commands. What they need is imported when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from covgame.cli.common import common_options, print_json
+
+LARGE = 20_000
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="covgame", prog_name="covgame")
+def main() -> None:
+    """Cover an episodic environment in close to the fewest episodes possible.
+
+    \b
+    Example:
+      covgame plan riverswim:states=8 --target uniform:50
+    """
+
+
+@main.command()
+@click.argument("env")
+@click.option(
+    "--target",
+    required=True,
+    help="What to cover: uniform:50, uniform:50/pair, uniform:50/state, proportional:500, a file.",
+)
+@click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open.")
+@click.option(
+    "--min-reach",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Leave out cells that no policy reaches with this probability.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many of the dearest cells to show.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the optimal visits into this file (svg, png or pdf).",
+)
+@common_options
+def plan(
+    env: str,
+    target: str,
+    horizon: int | None,
+    min_reach: float,
+    top: int,
+    plot: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """What covering costs on a known model: phi*, bounds, the dearest cells, the policy.
+
+    \b
+    ENV is a family (covgame envs), gym:NAME or a covgame-mdp/1 file.
+    Examples:
+      covgame plan riverswim:states=8 --target uniform:50
+      covgame plan gym:FrozenLake-v1 --horizon 12 --target uniform:50/pair --plot visits.svg
+      covgame plan model.json --target target.json --json
+    """
+    import covgame
+
+    if plot is not None:
+        from covgame.report.figures import check_can_draw
+
+        check_can_draw(plot)
+    environment = covgame.make(env, horizon)
+    model = environment.require_model("a plan")
+    if model.shape.cells > LARGE and not quiet:
+        click.echo(
+            f"covgame: a linear program over {model.shape.cells:,} cells; this can take a while",
+            err=True,
+        )
+    result = covgame.plan(environment, target, min_reach=min_reach)
+    answer, text = result.to_dict(top), result.to_text(top)
+    if plot is not None:
+        result.plot(plot)
+        if not quiet:
+            click.echo(f"covgame: drew {plot}", err=True)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(text)
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the world NAME as a covgame-mdp/1 file.",
+)
+@common_options
+def envs(name: str | None, save: Path | None, as_json: bool, quiet: bool) -> None:
+    """What ENV can name, with parameters and examples.
+
+    \b
+    Examples:
+      covgame envs
+      covgame envs grid
+      covgame envs grid:rows=3,columns=3 --save grid.json
+    """
+    from covgame.cli.envs import describe_all, describe_one, save_world
+
+    if save is not None:
+        answer, text = save_world(name, save)
+    elif name is not None:
+        answer, text = describe_one(name)
+    else:
+        answer, text = describe_all()
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(text)

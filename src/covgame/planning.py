@@ -1,0 +1,200 @@
+"""``plan``: what covering a target costs on a known model, why, and how to do it."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covgame.errors import Row
+from covgame.flow import measures
+from covgame.flow.min_flow import MinFlow, min_flow
+from covgame.mdp import dp
+from covgame.mdp.model import TabularMDP
+from covgame.sources.environments import Environment, make
+from covgame.targets.requests import Request, drop_rarely_reached, parse_request
+from covgame.targets.target import Target
+from covgame.types import FloatHSA, Policy
+
+SHOWN = 10
+DOUBTFUL_GAP = 1e-3
+MACHINE_PRECISION = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The price of a target: phi*, the bounds around it, the dearest cells, the policy."""
+
+    environment: str
+    model: TabularMDP
+    target: Target
+    min_flow: MinFlow = field(repr=False)
+    unreachable: list[tuple[Row, float]] = field(default_factory=list, repr=False)
+
+    @property
+    def min_episodes(self) -> float:
+        """phi*(target): no method covers in fewer episodes on average."""
+        return self.min_flow.min_episodes
+
+    @property
+    def dual_gap(self) -> float:
+        return self.min_flow.dual_gap
+
+    @property
+    def policy(self) -> Policy:
+        """Played for phi* episodes, it meets the target in expectation."""
+        return self.min_flow.policy
+
+    @property
+    def visits(self) -> FloatHSA:
+        """Expected visits of each cell in phi* episodes of ``policy``."""
+        return self.min_flow.flow
+
+    @cached_property
+    def bounds(self) -> measures.Bounds | None:
+        """The chain of bounds around phi* (None for group targets); computed when asked for."""
+        return measures.bounds(self.model.transitions, self.target)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many reachable cells the target concerns."""
+        reachable = dp.reachable(self.model.transitions)[:, :, None]
+        return int((self.target.support & reachable).sum())
+
+    def dearest(self, most: int = SHOWN) -> list[tuple[Row, float]]:
+        """The requirements whose next visit costs most: (row, episodes), dearest first."""
+        return self.min_flow.dearest(most)
+
+    def to_dict(self, most: int = SHOWN) -> dict[str, Any]:
+        """The JSON answer of ``covgame plan``."""
+        bounds = self.bounds
+        return {
+            "environment": self.environment,
+            "horizon": self.model.shape.horizon,
+            "states": self.model.shape.states,
+            "actions": self.model.shape.actions,
+            "cells": self.cells,
+            "requirements": len(self.target),
+            "min_episodes": self.min_episodes,
+            "dual_gap": self.dual_gap,
+            "bounds": None if bounds is None else vars(bounds),
+            "dearest": [[*row, price] for row, price in self.dearest(most)],
+            "unreachable": [[*row, reach] for row, reach in self.unreachable],
+            "policy": self.policy.to_list(),
+        }
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the optimal visits; the ending of the path says the format (svg, png, pdf)."""
+        from covgame.report.figures import draw_plan
+
+        draw_plan(self, Path(path))
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What there is to say, as (label, value) lines for people."""
+        H, S, A = self.model.shape.hsa
+        facts = [
+            ("environment", f"{self.environment}: {H} stages, {S} states, {A} actions"),
+            ("to cover", self._extent()),
+            ("episodes", f"at least {number(self.min_episodes)} on average (phi*)"),
+            ("certificate", self._certificate()),
+        ]
+        if self.bounds is not None:
+            facts.append(
+                (
+                    "bounds",
+                    f"busiest stage {number(self.bounds.stage_max)} <= phi* <= each stage alone "
+                    f"{number(self.bounds.stage_sum)} <= each cell alone "
+                    f"{number(self.bounds.cell_sum)}",
+                )
+            )
+        if self.unreachable:
+            facts.append(("left out", f"{len(self.unreachable)} rows below --min-reach"))
+        return facts
+
+    def _extent(self) -> str:
+        visits = f"{number(self.target.counts.sum())} visits"
+        if self.target.per_cell.all():
+            return f"{self.cells:,} of {self.model.shape.cells:,} cells, {visits} in all"
+        return f"{len(self.target):,} groups over {self.cells:,} cells, {visits} in all"
+
+    def _certificate(self) -> str:
+        exact = self.dual_gap < MACHINE_PRECISION
+        precision = "machine precision" if exact else f"{self.dual_gap:.0e}"
+        gap = f"lower and upper bound agree to {precision}"
+        doubt = " (numerically hard: take phi* as a rough figure)"
+        return gap + (doubt if self.dual_gap > DOUBTFUL_GAP else "")
+
+    def dearest_facts(self, most: int = SHOWN) -> list[tuple[str, str]]:
+        """(price, cell in words), dearest first."""
+        return [
+            (number(price), self.model.names.describe(row)) for row, price in self.dearest(most)
+        ]
+
+    def to_text(self, most: int = SHOWN) -> str:
+        """The plan as a page for a terminal."""
+        lines = [f"{label:<12} {value}" for label, value in self.facts()]
+        dearest = self.dearest_facts(most)
+        if dearest:
+            lines += ["", "What makes it expensive (episodes for one more visit)"]
+            width = max(len(price) for price, _ in dearest)
+            lines += [f"  {price:>{width}}  {cell}" for price, cell in dearest]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
+            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for label, value in self.facts()
+        )
+        dearest = "".join(
+            f"<tr><td>{html.escape(price)}</td>"
+            f"<td style='text-align:left'>{html.escape(cell)}</td></tr>"
+            for price, cell in self.dearest_facts()
+        )
+        return (
+            f"<table>{rows}</table><table><caption>Episodes for one more visit</caption>"
+            f"{dearest}</table>"
+        )
+
+
+def plan(
+    env: Environment | TabularMDP | str | Path,
+    target: Request | str,
+    *,
+    horizon: int | None = None,
+    min_reach: float = 0.0,
+) -> Plan:
+    """What covering ``target`` costs on a known environment.
+
+    ``target`` is a request such as ``covgame.uniform(50)``, or its text, ``"uniform:50"``.
+    """
+    environment = env if isinstance(env, Environment) else make(env, horizon)
+    model = environment.require_model("a plan")
+    request = parse_request(target) if isinstance(target, str) else target
+    wanted = request.resolve(model.transitions)
+    reachable = drop_rarely_reached(wanted, model.transitions, min_reach)
+    return Plan(
+        environment.name,
+        model,
+        reachable.target,
+        min_flow(model.transitions, reachable.target),
+        reachable.dropped,
+    )
+
+
+def number(value: float) -> str:
+    """A number for people: 1,234.5, 115,080, 3.4e+13."""
+    if value == 0 or not np.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= 1e12 or abs(value) < 1e-3:
+        return f"{value:.3g}"
+    if value == round(value) or abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"

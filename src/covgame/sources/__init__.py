@@ -1,0 +1,1 @@
+"""Where worlds come from: environments by name, and what is known of them."""

@@ -1,0 +1,95 @@
+"""Environments by name: ``make`` turns what a user writes as ENV into an Environment."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from covgame.errors import BadInput, UnknownModel
+from covgame.mdp.families import FAMILIES, Family
+from covgame.mdp.model import TabularMDP
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """A world one can name. Its model is there for plans and reports, never for learners."""
+
+    name: str
+    horizon: int
+    model: TabularMDP | None
+
+    @property
+    def known(self) -> bool:
+        return self.model is not None
+
+    def require_model(self, purpose: str) -> TabularMDP:
+        """The model, or an error that says what it was needed for."""
+        if self.model is None:
+            raise UnknownModel(
+                f"{purpose} needs the transition table of {self.name}, and it has none; "
+                "use a model file, a family (covgame envs lists them) or a Gymnasium "
+                "environment with a table such as gym:FrozenLake-v1"
+            )
+        return self.model
+
+    def __repr__(self) -> str:
+        about = repr(self.model) if self.model is not None else "no table"
+        return f"Environment({self.name!r}, horizon={self.horizon}, {about})"
+
+
+def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environment:
+    """An environment from its name, a model file or a model.
+
+    Names: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
+    or the path of a ``covgame-mdp/1`` file.
+    """
+    if isinstance(env, TabularMDP):
+        return _with_model("a model", env, horizon)
+    name = str(env)
+    kind, colon, rest = name.partition(":")
+    if kind == "gym" and colon:
+        from covgame.sources.gymnasium_table import make_gym
+
+        return Environment(name, *make_gym(rest, horizon))
+    if kind in FAMILIES:
+        return _make_family(name, FAMILIES[kind], rest, horizon)
+    if Path(name).is_file() or Path(name).suffix == ".json":
+        from covgame.mdp.files import load_model
+
+        return _with_model(name, load_model(name), horizon)
+    raise BadInput(_no_such_environment(name, kind))
+
+
+def _with_model(name: str, model: TabularMDP, horizon: int | None) -> Environment:
+    if horizon is not None:
+        model = model.with_horizon(horizon)
+    return Environment(name, model.shape.horizon, model)
+
+
+def _make_family(name: str, family: Family, text: str, horizon: int | None) -> Environment:
+    given = _parameters(name, text)
+    if horizon is None or "horizon" not in family.defaults:
+        return _with_model(name, family.make(given), horizon)
+    if given.setdefault("horizon", str(horizon)) != str(horizon):
+        raise BadInput(f"{name} says horizon={given['horizon']} and --horizon says {horizon}")
+    return _with_model(name, family.make(given), None)
+
+
+def _parameters(name: str, text: str) -> dict[str, str]:
+    """``states=8,horizon=20`` as a dictionary."""
+    given: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not (equals and key.strip() and value.strip()):
+            raise BadInput(f"{name}: write parameters as name=value, not {part!r}")
+        if key.strip() in given:
+            raise BadInput(f"{name}: the parameter {key.strip()!r} is given twice")
+        given[key.strip()] = value.strip()
+    return given
+
+
+def _no_such_environment(name: str, kind: str) -> str:
+    close = difflib.get_close_matches(kind, FAMILIES, n=1)
+    hint = f"did you mean {close[0]}?" if close else "covgame envs lists what there is"
+    return f"{name!r} names no family, no Gymnasium environment and no file; {hint}"

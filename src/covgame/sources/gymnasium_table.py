@@ -1,0 +1,133 @@
+"""Gymnasium environments that expose their transition table: ``env.unwrapped.P``."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from covgame.arrays import sum_by_index
+from covgame.errors import BadInput
+from covgame.mdp.model import Names, TabularMDP
+from covgame.mdp.transitions import Transitions
+from covgame.memory import require_room
+from covgame.types import END, Shape
+
+ACTION_NAMES = {
+    "FrozenLakeEnv": ("left", "down", "right", "up"),
+    "CliffWalkingEnv": ("up", "right", "down", "left"),
+    "TaxiEnv": ("south", "north", "east", "west", "pick up", "drop off"),
+}
+
+
+def make_gym(text: str, horizon: int | None) -> tuple[int, TabularMDP | None]:
+    """The horizon and, where there is a table, the model of ``FrozenLake-v1?map_name=8x8``."""
+    name, _, query = text.partition("?")
+    env = open_gym(name, parse_options(text, query))
+    try:
+        stages = _stages(name, env, horizon)
+        return stages, _read_table(env.unwrapped, stages)
+    finally:
+        env.close()
+
+
+def open_gym(name: str, options: dict[str, Any]) -> Any:
+    """``gymnasium.make`` with its complaints turned into one sentence."""
+    import gymnasium
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return gymnasium.make(name, disable_env_checker=True, **options)
+    except gymnasium.error.Error as error:
+        raise BadInput(f"Gymnasium cannot make {name!r}: {_one_line(error)}") from error
+    except Exception as error:  # whatever a constructor makes of options it does not like
+        raise BadInput(f"gym:{name} refuses its options {options}: {_one_line(error)}") from error
+
+
+def parse_options(text: str, query: str) -> dict[str, Any]:
+    """``is_slippery=false&map_name=8x8``: JSON values where they are such, else text."""
+    options: dict[str, Any] = {}
+    for part in filter(None, query.split("&")):
+        key, equals, value = part.partition("=")
+        if not (key and equals):
+            raise BadInput(f"gym:{text}: write options as name=value, not {part!r}")
+        if key in options:
+            raise BadInput(f"gym:{text}: the option {key!r} is given twice")
+        try:
+            options[key] = json.loads(unquote(value))
+        except ValueError:
+            options[key] = unquote(value)
+    return options
+
+
+def _stages(name: str, env: Any, horizon: int | None) -> int:
+    """The horizon asked for, or the environment's own limit; never longer than that."""
+    limit = env.spec.max_episode_steps if env.spec is not None else None
+    if horizon is None:
+        if limit is None:
+            raise BadInput(f"gym:{name} has no time limit of its own; say --horizon")
+        return int(limit)
+    if horizon < 1:
+        raise BadInput(f"the horizon must be at least 1, not {horizon}")
+    if limit is not None and horizon > limit:
+        raise BadInput(
+            f"gym:{name} ends its episodes after {limit} steps; --horizon {horizon} is longer"
+        )
+    return horizon
+
+
+def _read_table(env: Any, horizon: int) -> TabularMDP | None:
+    """The model, if the environment has both a table and an initial distribution."""
+    table = getattr(env, "P", None)
+    initial = getattr(env, "initial_state_distrib", None)
+    if not isinstance(table, dict) or initial is None:
+        return None
+    shape = Shape(horizon, int(env.observation_space.n), int(env.action_space.n))
+    entries = [
+        (s * shape.actions + a, END if terminated else int(successor), p, p * reward)
+        for s, by_action in table.items()
+        for a, outcomes in by_action.items()
+        for p, successor, reward, terminated in outcomes
+    ]
+    require_room(shape, len(entries), "this environment")
+    row, successor, probability, earned = (
+        np.array(column) for column in zip(*entries, strict=True)
+    )
+    transitions = Transitions.from_entries(
+        shape,
+        np.asarray(initial, dtype=np.float64),
+        row.astype(np.int64),
+        successor.astype(np.int64),
+        probability.astype(np.float64),
+        stationary=True,
+    )
+    rewards = sum_by_index(row, earned, shape.pairs)
+    return TabularMDP(
+        transitions, rewards.reshape(1, shape.states, shape.actions), _names(env, shape)
+    )
+
+
+def _names(env: Any, shape: Shape) -> Names:
+    actions = ACTION_NAMES.get(type(env).__name__)
+    grid = getattr(env, "shape", None) or (getattr(env, "nrow", 0), getattr(env, "ncol", 0))
+    if len(grid) == 2 and grid[0] * grid[1] == shape.states:
+        return Names(actions=actions, grid=(int(grid[0]), int(grid[1])))
+    if type(env).__name__ == "TaxiEnv":
+        return Names(
+            states=tuple(_taxi_state(env, s) for s in range(shape.states)), actions=actions
+        )
+    return Names(actions=actions)
+
+
+def _taxi_state(env: Any, state: int) -> str:
+    row, column, passenger, destination = env.decode(state)
+    where = "in the taxi" if passenger == 4 else f"at stop {passenger}"
+    return f"taxi at {row},{column}, passenger {where}, going to stop {destination}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
