@@ -1,0 +1,48 @@
+"""Where results go, and how a measurement gets a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def write(name: str, rows: list[dict[str, Any]], **about: Any) -> Path:
+    """Save measurements with the machine they were made on."""
+    machine = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+    }
+    path = RESULTS / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, **about, "rows": rows}, indent=1) + "\n")
+    print(f"wrote {path}")
+    return path
+
+
+def read(name: str) -> dict[str, Any]:
+    """Measurements as they were saved."""
+    content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return content
+
+
+def in_own_process(module: str, *arguments: str) -> dict[str, Any]:
+    """Run ``python -m module arguments``, which prints one JSON object as its last line."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=True
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def peak_memory() -> float:
+    """This process's largest resident size so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

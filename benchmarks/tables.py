@@ -1,0 +1,127 @@
+"""Write the measured tables into README and docs, between their markers.
+
+    python3 dev.py bench tables [--check]
+
+A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` and is made from
+benchmarks/results/. With --check nothing is written; the exit code tells whether all are true.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _results
+
+ROOT = Path(__file__).parent.parent
+MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main(check: bool) -> int:
+    """Rewrite every page that has tables; with ``check`` only compare."""
+    stale = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text()
+        made = MARKED.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}\n{match[3]}", text)
+        if made != text:
+            stale.append(page)
+            if not check:
+                page.write_text(made)
+                print(f"wrote {page}")
+    if check and stale:
+        print("stale tables:", *stale)
+    return 1 if check and stale else 0
+
+
+def min_flow() -> str:
+    """phi* beside scipy: seconds, ratio, memory, certified gap."""
+    content = _results.read("min_flow")
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"`{row['target']}`",
+            f"{row['covgame variables']:,}",
+            _seconds(row["covgame seconds"]),
+            _beside(row, "scipy default", content["limit"]),
+            _beside(row, "scipy interior point", content["limit"]),
+            f"{row['covgame MB']:,.0f} MB",
+            f"{row['covgame gap']:.0e}",
+        ]
+        for row in content["rows"]
+    ]
+    heads = ["world", "target", "variables", "covgame", "linprog", "linprog, interior point"]
+    return _table([*heads, "memory", "certified gap"], rows)
+
+
+def backward_induction() -> str:
+    """Seconds a backward induction, sparse and dense, and per transition."""
+    rows = [
+        [
+            f"{row['cells']:,}",
+            f"{row['transitions']:,}",
+            f"{1e3 * row['seconds']:.2f} ms",
+            f"{1e9 * row['seconds'] / row['transitions']:.1f} ns",
+            "-"
+            if row["dense seconds"] is None
+            else f"{row['dense seconds'] / row['seconds']:.1f} x",
+        ]
+        for row in _results.read("backward_induction")["rows"]
+    ]
+    return _table(["cells", "transitions", "time", "per transition", "dense takes"], rows)
+
+
+def units() -> str:
+    """Methods and units side by side: seconds, and the gap where it is not small."""
+    content = _results.read("units")
+    variants = [name for name in content["rows"][0] if name not in {"env", "variables"}]
+    rows = [
+        [f"`{row['env']}`", f"{row['variables']:,}"]
+        + [_solved(row[variant], content["limit"]) for variant in variants]
+        for row in content["rows"]
+    ]
+    return _table(["world", "variables", *variants], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "min_flow": min_flow,
+    "backward_induction": backward_induction,
+    "units": units,
+}
+
+
+def _beside(row: dict[str, Any], solver: str, limit: float) -> str:
+    """A solver's time as a multiple of covgame's, or at least so much if it was stopped."""
+    if row[f"{solver} phi"] is None:
+        return f"> {limit / row['covgame seconds']:.0f} x (stopped)"
+    return f"{row[f'{solver} seconds'] / row['covgame seconds']:.1f} x"
+
+
+def _solved(measured: dict[str, Any] | None, limit: float) -> str:
+    """Seconds, with a remark where the answer is no good."""
+    if measured is None:
+        return f"failed or > {limit:.0f} s"
+    gap = measured["gap"]
+    remark = (
+        ""
+        if gap is not None and gap <= 1e-5
+        else " (wrong)"
+        if gap is None or gap > 0.1
+        else f" (gap {gap:.0e})"
+    )
+    return _seconds(measured["seconds"]) + remark
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(check="--check" in sys.argv[1:]))
