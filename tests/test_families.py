@@ -48,10 +48,23 @@ def test_garnet_successors_are_uniform() -> None:
     np.testing.assert_allclose(share, 0.2, atol=0.01)
 
 
-def test_riverswim_current() -> None:
-    dense = dense_kernel(world("riverswim:states=4,horizon=2"))[0]
+def test_riverswim_current_banks_and_rewards() -> None:
+    river = world("riverswim:states=4,horizon=2")
+    dense = dense_kernel(river)[0]
+    np.testing.assert_allclose(dense[0, 1, :4], [0.4, 0.6, 0, 0])
     np.testing.assert_allclose(dense[1, 1, :4], [0.05, 0.6, 0.35, 0])
+    np.testing.assert_allclose(dense[3, 1, :4], [0, 0, 0.4, 0.6])
     np.testing.assert_allclose(dense[2, 0, :4], [0, 1, 0, 0])
+    assert river.rewards[0].tolist() == [[0.005, 0], [0, 0], [0, 0], [0, 1]]
+
+
+def test_chains_walk_and_slip() -> None:
+    dense = dense_kernel(world("chain:states=4,horizon=2,slip=0.1"))[0]
+    np.testing.assert_allclose(dense[1, 0, :4], [0.9, 0, 0.1, 0])
+    np.testing.assert_allclose(dense[1, 1, :4], [0.1, 0, 0.9, 0])
+    np.testing.assert_allclose(dense[0, 0, :4], [0.9, 0.1, 0, 0])
+    assert world("doublechain:length=7").initial.argmax() == 3
+    assert world("chain:states=5,start=2").initial.argmax() == 2
 
 
 def test_deepsea_pays_only_for_always_right() -> None:
@@ -108,18 +121,35 @@ def test_ergodic_rows_stay_between_their_bounds(alpha: float, beta: float) -> No
 
 
 def test_twobranch_is_the_papers_comparison() -> None:
-    built = world("twobranch:states=20,actions=4,horizon=5,gap=0.5")
-    assert built.rewards[0, 0, 0] == 0.5
+    built = world("twobranch:states=20,actions=4,horizon=5,gap=0.3")
+    dense = dense_kernel(built)[0]
+    assert set(np.unique(dense[4:])) == {0.0, 1.0}
+    assert (dense[4:, :, :4] == 0).all()  # the barren branch is never left
+    np.testing.assert_allclose(dense[1:4, :, 1:4].sum(axis=2), 1.0)  # nor is the small one
+    assert (dense[1:4, 0] != dense[1:4, 1]).any()
+    q = (
+        built.rewards[0]
+        + dense[:, :, :20] @ dp.backward_induction(built.transitions, built.rewards).values[1]
+    )
+    np.testing.assert_allclose(q[0, 0] - q[0, 1:], 0.3)
+    reach = dp.reachability(built.transitions)
+    assert (reach[1:, 4:] == 1).sum(axis=1).tolist() == [3, 12, 16, 16]
+
+
+def test_the_small_branch_can_earn_further() -> None:
+    built = world("twobranch:further=0.5")
+    assert 0 < built.rewards[:, 1:4].max() <= 0.5
     assert (built.rewards[:, 4:] == 0).all()
-    barren = dense_kernel(built)[0, 4:]
-    assert set(np.unique(barren)) == {0.0, 1.0}
-    assert (barren[:, :, :4] == 0).all()
 
 
 def test_inventory_is_seasonal() -> None:
     built = world("inventory")
     assert not built.transitions.stationary
-    assert built.rewards[0].sum() != built.rewards[3].sum()
+    dense = dense_kernel(built)
+    sold = 10 - dense[:, 10, 0, :11] @ np.arange(11)  # from a full stock
+    np.testing.assert_allclose(sold / 10, 0.3 + 0.2 * np.sin(2 * np.pi * np.arange(12) / 12))
+    np.testing.assert_allclose(built.rewards[:, 10, 0], sold / 10)
+    assert world("inventory:capacity=1200,orders=1,horizon=2").shape.states == 1201
 
 
 @pytest.mark.parametrize(
@@ -143,6 +173,8 @@ def test_inventory_is_seasonal() -> None:
         "ergodic:alpha=0.2,beta=0.3",
         "ergodic:states=1",
         "twobranch:states=2",
+        "twobranch:gap=0",
+        "grid:rooms=true,rows=1",
         "inventory:capacity=0",
         "riverswin:states=3",
         "py",

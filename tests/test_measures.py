@@ -14,7 +14,13 @@ from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.targets.target import Target
 from covgame.types import Policy
-from tests.worlds import random_counts, random_policy, worlds
+from tests.worlds import (
+    deterministic_policies,
+    random_counts,
+    random_policy,
+    small_worlds,
+    worlds,
+)
 
 seeds = st.integers(0, 2**31)
 
@@ -68,9 +74,20 @@ def test_phi_of_the_proportional_target_is_the_least_concentrability(
 
 
 @given(worlds())
-def test_coverability_is_bound_one_of_the_proportional_target(world: TabularMDP) -> None:
+def test_coverability_lies_between_the_actions_and_concentrability(world: TabularMDP) -> None:
     target = cg.proportional(1).resolve(world.transitions)
-    assert measures.coverability(world.transitions) == pytest.approx(measures.stage_max(target))
+    coverability = measures.coverability(world.transitions)
+    assert coverability >= world.shape.actions * (1 - 1e-12)
+    assert coverability <= min_flow(world.transitions, target).upper * (1 + 1e-9)
+
+
+@given(small_worlds)
+def test_coverability_against_enumeration(world: TabularMDP) -> None:
+    best = np.zeros(world.shape.hsa)
+    for policy in deterministic_policies(world):
+        best = np.maximum(best, dp.occupancy(world.transitions, policy))
+    expected = best.sum(axis=(1, 2)).max()
+    assert measures.coverability(world.transitions) == pytest.approx(expected)
 
 
 def test_data_that_misses_a_cell_is_infinitely_concentrated() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,17 @@ from hypothesis import strategies as st
 import covgame as cg
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.targets.requests import drop_rarely_reached, parse_request, row_reachability
+from covgame.targets.requests import drop_rarely_reached, parse_request
 from covgame.targets.target import Target
 from covgame.types import ANY, Shape
-from tests.worlds import random_counts, random_groups, worlds
+from tests.worlds import (
+    dense_kernel,
+    deterministic_policies,
+    random_counts,
+    random_groups,
+    small_worlds,
+    worlds,
+)
 
 seeds = st.integers(0, 2**31)
 RIVER = cg.make("riverswim:states=3,horizon=4").require_model("a test")
@@ -68,22 +76,65 @@ def test_uniform_asks_for_what_can_be_reached(world: TabularMDP) -> None:
     assert len(per_state) == reachable.any(axis=0).sum()
 
 
-@given(worlds())
-def test_proportional_is_count_times_reachability(world: TabularMDP) -> None:
+@given(small_worlds)
+def test_proportional_is_count_times_the_best_occupancy(world: TabularMDP) -> None:
+    best = np.zeros(world.shape.hsa)
+    for policy in deterministic_policies(world):
+        best = np.maximum(best, dp.occupancy(world.transitions, policy))
     counts = cg.proportional(500).resolve(world.transitions).cell_counts()
-    expected = 500 * dp.reachability(world.transitions)
-    for action in range(world.shape.actions):
-        np.testing.assert_allclose(counts[:, :, action], expected)
+    np.testing.assert_allclose(counts, 500 * best, atol=1e-9)
 
 
-@given(worlds(), seeds)
-def test_min_reach_drops_exactly_the_rows_below_it(world: TabularMDP, seed: int) -> None:
+@given(small_worlds, seeds)
+def test_min_reach_drops_exactly_the_rows_that_no_policy_visits_as_often(
+    world: TabularMDP, seed: int
+) -> None:
     target = random_groups(np.random.default_rng(seed), world)
-    reach = row_reachability(target, world.transitions)
     left = drop_rarely_reached(target, world.transitions, 0.3)
-    assert len(left.target) == (reach >= 0.3).sum()
-    assert all(bound < 0.3 for _, bound in left.dropped)
+    dropped = dict(left.dropped)
+    for row in target.as_rows(np.arange(len(target))):
+        best = max(
+            chance_of_visiting(world, policy, row) for policy in deterministic_policies(world)
+        )
+        assert (row in dropped) == (best < 0.3)
+        if row in dropped:
+            assert dropped[row] == pytest.approx(best)
     assert len(left.target) + len(left.dropped) == len(target)
+
+
+def chance_of_visiting(
+    world: TabularMDP, policy: cg.Policy, row: tuple[int | None, int, int | None]
+) -> float:
+    """P(an episode of the policy visits a cell of the row), mass leaving when it does."""
+    stage, state, action = row
+    dense = dense_kernel(world)
+    met, mass = 0.0, np.append(world.initial, 0.0)
+    for h in range(world.shape.horizon):
+        following = np.zeros_like(mass)
+        for s in range(world.shape.states):
+            a = policy.table[h, s]
+            if stage in (None, h) and s == state and action in (None, a):
+                met += mass[s]
+            else:
+                following += mass[s] * dense[h, s, a]
+        mass = following
+    return float(met)
+
+
+def test_a_row_stands_once() -> None:
+    rows = np.array([[0, 1, 0], [0, 1, 0]])
+    with pytest.raises(ValueError, match="twice"):
+        Target.of_rows(Shape(2, 2, 2), rows, np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[(0.5, 0, 0, 1.0)], [(0, 0, 0)], [(0, None, 0, 1.0)], [("0", 0, 0, 1.0)], [3], 7, None,
+     [(0, 0, 0, "many")], np.array([["a"]])],
+)  # fmt: skip
+def test_rows_of_the_wrong_kind_are_refused(rows: Any) -> None:
+    with pytest.raises(cg.BadInput):
+        cg.cells(rows)
 
 
 def test_rows_that_ask_for_nothing_ask_for_nothing() -> None:

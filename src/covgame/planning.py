@@ -37,7 +37,7 @@ class Plan:
 
     @property
     def min_episodes(self) -> float:
-        """phi*(target): no method covers in fewer episodes on average."""
+        """phi*(target): no method that always covers plays fewer episodes on average."""
         return self.min_flow.min_episodes
 
     @property
@@ -80,8 +80,10 @@ class Plan:
             "cells": self.cells,
             "requirements": len(self.target),
             "min_episodes": self.min_episodes,
-            "dual_gap": self.dual_gap,
-            "bounds": None if bounds is None else vars(bounds),
+            "dual_gap": _finite(self.dual_gap),
+            "bounds": None
+            if bounds is None
+            else {name: _finite(value) for name, value in vars(bounds).items()},
             "dearest": [[*row, price] for row, price in self.dearest(most)],
             "unreachable": [[*row, reach] for row, reach in self.unreachable],
             "policy": self.policy.to_list(),
@@ -99,7 +101,7 @@ class Plan:
         facts = [
             ("environment", f"{self.environment}: {H} stages, {S} states, {A} actions"),
             ("to cover", self._extent()),
-            ("episodes", f"at least {number(self.min_episodes)} on average (phi*)"),
+            ("episodes", f"{self._episodes()} on average (phi*)"),
             ("certificate", self._certificate()),
         ]
         if self.bounds is not None:
@@ -121,12 +123,19 @@ class Plan:
             return f"{self.cells:,} of {self.model.shape.cells:,} cells, {visits} in all"
         return f"{len(self.target):,} groups over {self.cells:,} cells, {visits} in all"
 
+    def _episodes(self) -> str:
+        lower, upper = number(self.min_flow.lower), number(self.min_flow.upper)
+        if self.dual_gap > DOUBTFUL_GAP:
+            return f"at least {lower}, at most {upper}"
+        return f"at least {upper}"
+
     def _certificate(self) -> str:
         exact = self.dual_gap < MACHINE_PRECISION
         precision = "machine precision" if exact else f"{self.dual_gap:.0e}"
-        gap = f"lower and upper bound agree to {precision}"
-        doubt = " (numerically hard: take phi* as a rough figure)"
-        return gap + (doubt if self.dual_gap > DOUBTFUL_GAP else "")
+        doubt = "; the program is too hard for double precision"
+        return f"lower and upper bound agree to {precision}" + (
+            doubt if self.dual_gap > DOUBTFUL_GAP else ""
+        )
 
     def dearest_facts(self, most: int = SHOWN) -> list[tuple[str, str]]:
         """(price, cell in words), dearest first."""
@@ -139,7 +148,10 @@ class Plan:
         lines = [f"{label:<12} {value}" for label, value in self.facts()]
         dearest = self.dearest_facts(most)
         if dearest:
-            lines += ["", "What makes it expensive (episodes for one more visit)"]
+            lines += [
+                "",
+                "What makes it expensive (one more visit costs at least so many episodes)",
+            ]
             width = max(len(price) for price, _ in dearest)
             lines += [f"  {price:>{width}}  {cell}" for price, cell in dearest]
         return "\n".join(lines)
@@ -189,12 +201,17 @@ def plan(
     )
 
 
+def _finite(value: float) -> float | None:
+    """JSON knows no infinity."""
+    return value if np.isfinite(value) else None
+
+
 def number(value: float) -> str:
     """A number for people: 1,234.5, 115,080, 3.4e+13."""
     if value == 0 or not np.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 1e12 or abs(value) < 1e-3:
         return f"{value:.3g}"
-    if value == round(value) or abs(value) >= 10_000:
+    if abs(value - round(value)) <= MACHINE_PRECISION * value or abs(value) >= 10_000:
         return f"{value:,.0f}"
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"

@@ -14,7 +14,7 @@ from covgame.flow.min_flow import min_flow, natural_flow
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
-from covgame.types import ANY, FloatHSA, Policy
+from covgame.types import ANY, FloatArray, FloatHSA, Policy
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def cell_sum(transitions: Transitions, target: Target) -> float:
     """(3) sum c_h(s,a) / max_pi p_h^pi(s,a): each cell covered by episodes of its own."""
     per_state = target.cell_counts().sum(axis=2)
     reach = dp.reachability(transitions, per_state > 0)
-    return float(np.divide(per_state, reach, out=np.zeros_like(reach), where=reach > 0).sum())
+    return float(_ratio(per_state, reach).sum())
 
 
 def concentrability(transitions: Transitions, policy: Policy) -> float:
@@ -82,7 +82,7 @@ def _best_occupancy(transitions: Transitions) -> FloatHSA:
     return np.broadcast_to(reach, transitions.shape.hsa)
 
 
-def _ratio(wanted: FloatHSA, had: FloatHSA) -> FloatHSA:
+def _ratio(wanted: FloatArray, had: FloatArray) -> FloatArray:
     """wanted / had, with 0/0 = 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(wanted > 0, wanted / had, 0.0)

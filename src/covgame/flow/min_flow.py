@@ -12,7 +12,7 @@ plain dynamic programming:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ GOOD_GAP = 1e-5
 """Relative distance of the two certified bounds with which a proposal is accepted."""
 
 SCALING_ROUNDS = 100
+SMALLEST_SPREAD = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,16 @@ class MinFlow:
     @property
     def dual_gap(self) -> float:
         """Relative distance between the two certified bounds."""
-        return max(0.0, self.upper - self.lower) / self.upper if self.upper else 0.0
+        if self.lower == self.upper:
+            return 0.0
+        gap = abs(self.upper - self.lower) / self.upper if self.upper > 0 else np.inf
+        return gap if np.isfinite(gap) else np.inf
+
+    def combined(self, other: MinFlow) -> MinFlow:
+        """The better policy of the two with the better prices: each side is proved by itself."""
+        above = self if self.upper <= other.upper else other
+        below = self if self.lower >= other.lower else other
+        return replace(above, lower=below.lower, prices=below.prices)
 
     def dearest(self, most: int = 10) -> list[tuple[Row, float]]:
         """The rows whose next visit costs most, dearest first: (row, episodes)."""
@@ -75,17 +85,26 @@ def min_flow(transitions: Transitions, target: Target, natural: FloatHS | None =
     check_reachable(target, transitions)
     if len(target) == 0:
         return _nothing_to_do(transitions, target)
-    best: MinFlow | None = None
-    for proposal in _proposals(transitions, target, natural):
-        certified = certify(transitions, target, *proposal)
-        if not np.isfinite(certified.upper):
-            continue
-        if best is None or certified.dual_gap < best.dual_gap:
-            best = certified
-        if best.dual_gap <= GOOD_GAP:
-            return best
-    if best is None:
-        raise SolverFailed("the solver found no flow that meets the target")
+    # Numbers past double precision spoil a proposal, which the certificate then shows.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        best = _best_certified(transitions, target, natural)
+    if not np.isfinite(best.upper):
+        raise SolverFailed(
+            "covering this target takes more episodes than double precision can count; "
+            "leave out what is hardly reachable with --min-reach"
+        )
+    return best
+
+
+def _best_certified(transitions: Transitions, target: Target, natural: FloatHS | None) -> MinFlow:
+    """The best that the proposals prove; they stop as soon as it is good enough."""
+    proposals = _proposals(transitions, target, natural)
+    best = certify(transitions, target, *next(proposals))
+    while best.dual_gap > GOOD_GAP:
+        proposal = next(proposals, None)
+        if proposal is None:
+            break
+        best = best.combined(certify(transitions, target, *proposal))
     return best
 
 
@@ -122,17 +141,17 @@ def _proposals(
     program = ScaledProgram(
         target, polytope, natural_flow(transitions) if natural is None else natural
     )
-    failure: SolverFailed | None = None
-    for method in _methods(polytope, program):
+    failures: list[SolverFailed] = []
+    methods = _methods(polytope, program)
+    for method in methods:
         try:
             answer = solve(program.program, method)
         except SolverFailed as error:
-            failure = error
-            continue
-        failure = None
-        yield program.flow(answer), program.prices(answer)
-    if failure is not None:
-        raise failure
+            failures.append(error)
+        else:
+            yield program.flow(answer), program.prices(answer)
+    if len(failures) == len(methods):
+        raise failures[0]
 
 
 def _methods(polytope: FlowPolytope, program: ScaledProgram) -> tuple[Method, ...]:
@@ -151,17 +170,25 @@ def certify(
     policy = flow_policy(flow)
     occupancy = dp.occupancy(transitions, policy)
     upper = _episodes_needed(target, occupancy)
-    income = _best_income(transitions, target, prices)
-    if income > 0:
-        prices = prices / income
+    prices = _paying_one_an_episode(transitions, target, prices)
     return MinFlow(
         target,
         lower=float(target.counts @ prices),
         upper=upper,
-        flow=occupancy * upper,
+        flow=occupancy * upper if np.isfinite(upper) else occupancy,
         policy=policy,
         prices=prices,
     )
+
+
+def _paying_one_an_episode(
+    transitions: Transitions, target: Target, prices: FloatArray
+) -> FloatArray:
+    """Prices scaled to V*(y) = 1; no prices at all (they prove nothing) if that cannot be."""
+    income = _best_income(transitions, target, prices)
+    if not 0 < income < np.inf:
+        return np.zeros_like(prices)
+    return prices / income
 
 
 def _best_income(transitions: Transitions, target: Target, prices: FloatArray) -> float:
@@ -270,9 +297,9 @@ def natural_flow(transitions: Transitions) -> FloatHS:
     shape = transitions.shape
     spread = dp.occupancy(transitions, Policy.uniform(shape)).sum(axis=2)
     for round_ in range(SCALING_ROUNDS):
-        wanted = np.divide(1.0, spread, out=np.zeros(shape.hs), where=reachable & (spread > 0))
+        wanted = np.where(reachable, 1.0 / np.maximum(spread, SMALLEST_SPREAD), 0.0)
         reward = np.broadcast_to(wanted[:, :, None], shape.hsa)
         response = dp.backward_induction(transitions, reward).policy
         step = 1.0 / (round_ + 2)
         spread = (1 - step) * spread + step * dp.occupancy(transitions, response).sum(axis=2)
-    return np.where(reachable, np.maximum(spread, 1e-200), 0.0)
+    return np.where(reachable, np.maximum(spread, SMALLEST_SPREAD), 0.0)

@@ -142,7 +142,7 @@ def deepsea(size: int = 10, noise: float = 0.0) -> TabularMDP:
 def chain(states: int = 10, horizon: int = 20, slip: float = 0.1, start: int = 0) -> TabularMDP:
     """A corridor walked left or right; with probability ``slip`` the step goes the other way.
 
-    The right end earns 1. ``start`` is the first state.
+    Going right at the right end earns 1. ``start`` is the first state.
     """
     return _corridor("chain", states, horizon, slip, start)
 
@@ -190,6 +190,7 @@ def grid(
     """
     shape = _shape(horizon, rows * columns, 4)
     _check(rows >= 1 and columns >= 1, "grid: rows and columns must be at least 1")
+    _check(not rooms or min(rows, columns) >= 5, "grid: rooms need 5 rows and columns at least")
     _check_probability("grid: slip", slip)
     require_room(shape, 16 * shape.states, "a grid")
     walls = _cross_of_walls(rows, columns) if rooms else frozenset()
@@ -266,10 +267,11 @@ def ergodic(
     beta: float = 0.25,
     seed: int = 0,
 ) -> TabularMDP:
-    """Worlds that mix: no successor is likelier than S^(alpha-1) or rarer than a floor.
+    """Worlds that mix: no successor is rarer than (1 - S^(beta-1))/(S-1).
 
-    The floor is (1 - S^(beta-1))/(S-1). Covering in proportion to reachability costs at most
-    S^alpha A H episodes (Appendix E.7 of the paper).
+    Then none is likelier than S^(beta-1), so that the paper's cap S^(alpha-1), alpha > beta,
+    holds by itself and alpha changes nothing. Covering in proportion to reachability costs at
+    most S^beta A H <= S^alpha A H episodes (Appendix E.7 of the paper; see the list of slips).
     """
     shape = _shape(horizon, states, actions)
     _check(states >= 2, "ergodic: states must be at least 2")
@@ -278,13 +280,11 @@ def ergodic(
     require_room(shape, stored * shape.pairs * states, "an ergodic world")
     rng = np.random.default_rng(seed)
     floor = (1 - states ** (beta - 1)) / (states - 1)
-    ceiling = states ** (alpha - 1)
     free = rng.dirichlet(np.full(states, 0.3), stored * shape.pairs)
-    probabilities = _between(free, floor, ceiling)
     return _from_table(
         shape,
         np.tile(np.arange(states), (stored * shape.pairs, 1)),
-        probabilities,
+        floor + (1 - states * floor) * free,
         rng.random((horizon, states, actions)),
         stationary=False,
     )
@@ -296,20 +296,23 @@ def twobranch(
     actions: int = 4,
     horizon: int = 5,
     gap: float = 0.5,
+    further: float = 0.0,
     seed: int = 0,
 ) -> TabularMDP:
-    """A small rewarding branch beside a large barren one (the paper's comparison with MOCA).
+    """A small branch worth taking beside a large barren one (the comparison with MOCA).
 
-    Action 0 in state 0 earns ``gap`` and enters a random world of log(S) states and log(A)
-    actions; any other action enters a deterministic world of the other states, without reward.
+    Action 0 in state 0 earns ``gap`` and enters a random world of log(S) states, in which the
+    A actions come in log(A) kinds (at least 2) and earn up to ``further``. Any other action
+    enters a deterministic world of the other states, without reward.
     """
     shape = _shape(horizon, states, actions)
     _check(states >= 4 and actions >= 2, "twobranch: needs at least 4 states and 2 actions")
-    _check_probability("twobranch: gap", gap)
+    _check(0 < gap <= 1, f"twobranch: gap must lie above 0 and at most at 1, not {gap}")
+    _check_probability("twobranch: further", further)
     require_room(shape, 2 * shape.pairs, "a two-branch world")
     rng = np.random.default_rng(seed)
     small = max(1, round(math.log(states)))
-    distinct_actions = max(1, round(math.log(actions)))
+    kinds = max(2, round(math.log(actions)))
     barren = range(1 + small, states)
     world = Builder(shape)
     world.move(0, 0, {1: 1.0})
@@ -317,12 +320,11 @@ def twobranch(
     for a in range(1, actions):
         world.move(0, a, {barren[(a - 1) % len(barren)]: 1.0})
     for s in range(1, 1 + small):
-        odds = rng.dirichlet(np.ones(small), distinct_actions)
-        means = rng.random(distinct_actions)
+        odds = rng.dirichlet(np.ones(small), kinds)
+        means = further * rng.random(kinds)
         for a in range(actions):
-            alike = a % distinct_actions
-            world.move(s, a, {1 + i: float(odds[alike, i]) for i in range(small)})
-            world.earn(s, a, float(means[alike]))
+            world.move(s, a, {1 + i: float(odds[a % kinds, i]) for i in range(small)})
+            world.earn(s, a, float(means[a % kinds]))
     for place, s in enumerate(barren):
         for a in range(actions):
             world.move(s, a, {barren[(place * actions + a) % len(barren)]: 1.0})
@@ -342,10 +344,7 @@ def inventory(capacity: int = 10, orders: int = 4, horizon: int = 12) -> Tabular
     world = Builder(shape)
     for h in range(horizon):
         season = 0.3 + 0.2 * math.sin(2 * math.pi * h / horizon)
-        demand = [
-            math.comb(capacity, d) * season**d * (1 - season) ** (capacity - d)
-            for d in range(capacity + 1)
-        ]
+        demand = _binomial(capacity, season)
         for stock in range(capacity + 1):
             for ordered in range(orders):
                 full = min(stock + ordered, capacity)
@@ -455,14 +454,13 @@ def _distinct(rng: np.random.Generator, rows: int, states: int, count: int) -> I
     return chosen
 
 
-def _between(weights: FloatArray, floor: float, ceiling: float) -> FloatArray:
-    """Move distributions towards uniform until all entries lie in [floor, ceiling]."""
-    states = weights.shape[1]
-    headroom = (ceiling - floor) / (1 - states * floor)
-    peak = weights.max(axis=1, keepdims=True)
-    keep = np.minimum(1.0, (headroom - 1 / states) / np.maximum(peak - 1 / states, 1e-300))
-    lifted: FloatArray = floor + (1 - states * floor) * (keep * weights + (1 - keep) / states)
-    return lifted
+def _binomial(trials: int, chance: float) -> list[float]:
+    """The binomial probabilities, also where the coefficients overflow."""
+    d = np.arange(trials + 1)
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
+    log_ways = log_factorial[trials] - log_factorial[d] - log_factorial[trials - d]
+    odds = np.exp(log_ways + d * math.log(chance) + (trials - d) * math.log1p(-chance))
+    return [float(p) for p in odds / odds.sum()]
 
 
 def _cross_of_walls(rows: int, columns: int) -> frozenset[tuple[int, int]]:

@@ -7,6 +7,7 @@ the resolved target.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,9 +136,20 @@ def cells(counts: FloatHSA | Iterable[tuple[int | None, int, int | None, float]]
 
     ``None`` as a stage or action means any; the visits are then counted together.
     """
-    if isinstance(counts, np.ndarray):
-        return CellCounts(np.asarray(counts, dtype=np.float64))
-    return Listed(tuple((h, s, a, count) for h, s, a, count in counts))
+    try:
+        if isinstance(counts, np.ndarray):
+            return CellCounts(counts.astype(np.float64))
+        return Listed(
+            tuple((_index(h), operator.index(s), _index(a), float(c)) for h, s, a, c in counts)
+        )
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"a target is an array of counts or rows (stage, state, action, count): {error}"
+        ) from None
+
+
+def _index(value: int | None) -> int | None:
+    return None if value is None else operator.index(value)
 
 
 def parse_request(text: str) -> Request:

@@ -35,7 +35,9 @@ class Target:
 
     @classmethod
     def of_rows(cls, shape: Shape, rows: IntArray, counts: FloatArray) -> Target:
-        """From rows in any order; rows that ask for nothing are left out."""
+        """From distinct rows in any order; rows that ask for nothing are left out."""
+        if len(np.unique(rows, axis=0)) < len(rows):
+            raise ValueError("a target holds a row twice")
         asked = counts > 0
         return cls(shape, rows[asked], counts[asked])
 
