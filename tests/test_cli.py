@@ -142,7 +142,7 @@ def test_a_missing_extra_says_how_to_install_it(tmp_path: Path) -> None:
         "find = u.find_spec;"
         "u.find_spec = lambda name, *a: None if name == 'matplotlib' else find(name, *a);"
         "sys.argv = ['covgame', 'plan', 'riverswim', '--target', 'uniform:5', '--plot', 'x.svg'];"
-        "from covgame.cli.main import main; main()"
+        "from covgame.cli.main import run; run()"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False

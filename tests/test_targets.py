@@ -202,7 +202,7 @@ def test_a_target_file_is_read(tmp_path: Path) -> None:
     [
         ("", "not valid JSON"),
         ("[1, 2", "not valid JSON"),
-        ("[]", "valid dictionary"),
+        ("[]", "JSON object"),
         ('{"format": "covgame-target/1", "cells": [[0, 0, 0, NaN]]}', "NaN"),
         ('{"format": "covgame-target/1", "format": "x", "cells": []}', "'format' stands twice"),
         ({"cells": []}, "format"),

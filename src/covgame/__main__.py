@@ -1,5 +1,5 @@
 """``python -m covgame``."""
 
-from covgame.cli.main import main
+from covgame.cli.main import run
 
-main()
+run()

@@ -52,7 +52,9 @@ class UnreachableTarget(BadInput):
 
 
 class SolverFailed(CovgameError):
-    """The linear-programming solver gave no usable answer."""
+    """The linear-programming solver gave no usable answer: the numbers are out of its range."""
+
+    exit_code = 2
 
 
 def describe_row(row: Row) -> str:

@@ -14,13 +14,21 @@ if TYPE_CHECKING:
     Checked = TypeVar("Checked", bound=BaseModel)
 
 
+def is_file(name: str) -> bool:
+    """Whether a file has this name; what cannot be a name at all has none."""
+    try:
+        return bool(name) and Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_json(path: Path) -> Any:
     """The content of a JSON file. NaN, infinities and repeated keys are refused."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise BadInput(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read as a text file: {error}") from error
     try:
         return json.loads(
@@ -42,15 +50,28 @@ def check_content(schema: type[Checked], content: Any, path: Path) -> Checked:
         raise BadInput(f"{path}: {_first_complaint(error)}") from None
 
 
+IN_OUR_WORDS = {
+    "model_type": "must be a JSON object",
+    "extra_forbidden": "is no key of this format",
+    "missing": "is missing",
+    "too_long": "has too many entries",
+}
+
+
+UNION_TAGS = ("one", "several")
+"""Tags that schemas give to the branches of a union; they are no part of a place."""
+
+
 def _first_complaint(error: ValidationError) -> str:
     first, *others = error.errors(include_url=False, include_context=False)
     place = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]
+        f"[{part}]" if isinstance(part, int) else f".{part}"
+        for part in first["loc"]
+        if part not in UNION_TAGS
     ).lstrip(".")
-    message = str(first["msg"])
-    message = message[0].lower() + message[1:]
+    message = IN_OUR_WORDS.get(first["type"]) or first["msg"].replace("Input should", "should")
     count = f" (and {len(others)} more such errors)" if others else ""
-    return f"{place}: {message}{count}" if place else f"{message}{count}"
+    return f"{place or 'the content'}: {message}{count}"
 
 
 def _refuse_constant(name: str) -> Any:

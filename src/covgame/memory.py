@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 from covgame.errors import TooLarge
@@ -30,7 +31,12 @@ def require_room(shape: Shape, transitions: int, what: str) -> None:
     available = physical_memory()
     if wanted > available:
         raise TooLarge(
-            f"{what} with {shape.cells:,} cells and {transitions:,} transitions needs about "
-            f"{wanted / 2**30:,.0f} GiB and this machine has {available / 2**30:,.0f} GiB; "
-            "use fewer states, actions or stages"
+            f"{what} with {_rough(shape.cells)} cells and {_rough(transitions)} transitions "
+            f"needs about {_rough(wanted // 2**30)} GiB and this machine has "
+            f"{_rough(available // 2**30)} GiB; use fewer states, actions or stages"
         )
+
+
+def _rough(count: int) -> str:
+    """A count for people, however long."""
+    return f"{count:,}" if count < 10**15 else f"10^{math.log10(count):.0f}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from covgame.errors import Row
+from covgame.errors import BadInput, Row
 from covgame.flow import measures
 from covgame.flow.min_flow import MinFlow, min_flow
 from covgame.mdp import dp
@@ -34,6 +34,7 @@ class Plan:
     target: Target
     min_flow: MinFlow = field(repr=False)
     unreachable: list[tuple[Row, float]] = field(default_factory=list, repr=False)
+    all_bounds: bool = field(default=False, repr=False)
 
     @property
     def min_episodes(self) -> float:
@@ -57,7 +58,7 @@ class Plan:
     @cached_property
     def bounds(self) -> measures.Bounds | None:
         """The chain of bounds around phi* (None for group targets); computed when asked for."""
-        return measures.bounds(self.model.transitions, self.target)
+        return measures.bounds(self.model.transitions, self.target, at_any_price=self.all_bounds)
 
     @cached_property
     def cells(self) -> int:
@@ -105,17 +106,20 @@ class Plan:
             ("certificate", self._certificate()),
         ]
         if self.bounds is not None:
-            facts.append(
-                (
-                    "bounds",
-                    f"busiest stage {number(self.bounds.stage_max)} <= phi* <= each stage alone "
-                    f"{number(self.bounds.stage_sum)} <= each cell alone "
-                    f"{number(self.bounds.cell_sum)}",
-                )
-            )
+            facts.append(("bounds", self._chain(self.bounds)))
         if self.unreachable:
             facts.append(("left out", f"{len(self.unreachable)} rows below --min-reach"))
         return facts
+
+    def _chain(self, bounds: measures.Bounds) -> str:
+        chain = f"busiest stage {number(bounds.stage_max)} <= phi*"
+        if bounds.stage_sum is not None:
+            chain += f" <= each stage alone {number(bounds.stage_sum)}"
+        if bounds.cell_sum is not None:
+            chain += f" <= each cell alone {number(bounds.cell_sum)}"
+        if None in (bounds.stage_sum, bounds.cell_sum):
+            chain += " (--all-bounds computes the others)"
+        return chain
 
     def _extent(self) -> str:
         visits = f"{number(self.target.counts.sum())} visits"
@@ -127,7 +131,7 @@ class Plan:
         lower, upper = number(self.min_flow.lower), number(self.min_flow.upper)
         if self.dual_gap > DOUBTFUL_GAP:
             return f"at least {lower}, at most {upper}"
-        return f"at least {upper}"
+        return f"at least {lower}"
 
     def _certificate(self) -> str:
         exact = self.dual_gap < MACHINE_PRECISION
@@ -178,19 +182,22 @@ class Plan:
 
 def plan(
     env: Environment | TabularMDP | str | Path,
-    target: Request | str,
+    target: Request | Target | str | Path,
     *,
     horizon: int | None = None,
     min_reach: float = 0.0,
+    all_bounds: bool = False,
 ) -> Plan:
     """What covering ``target`` costs on a known environment.
 
     ``target`` is a request such as ``covgame.uniform(50)``, or its text, ``"uniform:50"``.
+    ``all_bounds`` asks for the upper bounds also where they take longer than phi* itself.
     """
+    if isinstance(env, Environment) and horizon is not None:
+        raise BadInput("an Environment has its horizon already; say it in covgame.make")
     environment = env if isinstance(env, Environment) else make(env, horizon)
     model = environment.require_model("a plan")
-    request = parse_request(target) if isinstance(target, str) else target
-    wanted = request.resolve(model.transitions)
+    wanted = _resolve(target, model)
     reachable = drop_rarely_reached(wanted, model.transitions, min_reach)
     return Plan(
         environment.name,
@@ -198,12 +205,28 @@ def plan(
         reachable.target,
         min_flow(model.transitions, reachable.target),
         reachable.dropped,
+        all_bounds,
     )
 
 
-def _finite(value: float) -> float | None:
+def _resolve(target: Request | Target | str | Path, model: TabularMDP) -> Target:
+    if isinstance(target, str | Path):
+        target = parse_request(str(target))
+    if isinstance(target, Target):
+        if target.shape != model.shape:
+            raise BadInput(f"the target is for {target.shape}, the environment {model.shape}")
+        return target
+    if not hasattr(target, "resolve"):
+        raise BadInput(
+            "a target is covgame.uniform, proportional or cells, its text, or a file, "
+            f"not {type(target).__name__}"
+        )
+    return target.resolve(model.transitions)
+
+
+def _finite(value: float | None) -> float | None:
     """JSON knows no infinity."""
-    return value if np.isfinite(value) else None
+    return value if value is not None and np.isfinite(value) else None
 
 
 def number(value: float) -> str:

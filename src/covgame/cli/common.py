@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -29,11 +30,6 @@ def common_options(command: Command) -> Command:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
                 raise
             fail(error)
-        except KeyboardInterrupt:
-            if debug:
-                raise
-            click.echo("covgame: interrupted", err=True)
-            sys.exit(INTERRUPTED)
 
     for option in (
         click.option("--debug", is_flag=True, help="Show the traceback of an error."),
@@ -51,17 +47,23 @@ def fail(error: Exception) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     if isinstance(error, CovgameError):
-        click.echo(f"covgame: {error}", err=True)
-        sys.exit(error.exit_code)
+        complain(str(error), error.exit_code)
     if isinstance(error, MemoryError):
-        click.echo("covgame: this does not fit into memory; ask for something smaller", err=True)
-        sys.exit(2)
-    click.echo(
-        f"covgame: an internal error, {type(error).__name__}: {error}; "
+        complain("this does not fit into memory; ask for something smaller", 2)
+    if isinstance(error, OSError):
+        complain(f"the output cannot be written: {error}", 1)
+    complain(
+        f"an internal error, {type(error).__name__}: {error}; "
         "run again with --debug and report what it shows",
-        err=True,
+        1,
     )
-    sys.exit(1)
+
+
+def complain(sentence: str, code: int) -> NoReturn:
+    """One line on standard error, if anybody listens there, and the exit code."""
+    with contextlib.suppress(OSError):
+        click.echo(f"covgame: {' '.join(sentence.split())}", err=True)
+    sys.exit(code)
 
 
 def print_json(answer: dict[str, Any]) -> None:

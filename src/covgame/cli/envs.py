@@ -35,14 +35,14 @@ def describe_all() -> Answer:
     return answer, "\n".join(lines)
 
 
-def describe_one(name: str) -> Answer:
+def describe_one(name: str, horizon: int | None) -> Answer:
     """A family, or a world of it with its size."""
     kind = name.partition(":")[0]
     if name in FAMILIES:
         family = FAMILIES[name]
         lines = [family.description, "", f"parameters   {_parameters(family)}"]
         return _entry(family), "\n".join([*lines, f"example      {family.example}"])
-    environment = make(name)
+    environment = make(name, horizon)
     answer: dict[str, Any] = {"environment": name, "known": environment.known}
     answer["horizon"] = environment.horizon
     if environment.model is not None:
@@ -54,13 +54,13 @@ def describe_one(name: str) -> Answer:
     return answer, summary + repr(environment)
 
 
-def save_world(name: str | None, path: Path) -> Answer:
+def save_world(name: str | None, horizon: int | None, path: Path) -> Answer:
     """Write a world as a model file."""
     from covgame.mdp.files import save_model
 
     if name is None:
         raise BadInput("--save needs the NAME of a world, such as grid:rows=3,columns=3")
-    model = make(name).require_model("a model file")
+    model = make(name, horizon).require_model("a model file")
     try:
         save_model(model, path)
     except OSError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from covgame.cli.common import common_options, print_json
+from covgame.cli.common import INTERRUPTED, common_options, complain, print_json
 
 LARGE = 20_000
 
@@ -45,6 +46,11 @@ def main() -> None:
     help="How many of the dearest cells to show.",
 )
 @click.option(
+    "--all-bounds",
+    is_flag=True,
+    help="Compute the upper bounds also where they take longer than phi* itself.",
+)
+@click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw the optimal visits into this file (svg, png or pdf).",
@@ -56,6 +62,7 @@ def plan(
     horizon: int | None,
     min_reach: float,
     top: int,
+    all_bounds: bool,
     plot: Path | None,
     as_json: bool,
     quiet: bool,
@@ -82,7 +89,7 @@ def plan(
             f"covgame: a linear program over {model.shape.cells:,} cells; this can take a while",
             err=True,
         )
-    result = covgame.plan(environment, target, min_reach=min_reach)
+    result = covgame.plan(environment, target, min_reach=min_reach, all_bounds=all_bounds)
     answer, text = result.to_dict(top), result.to_text(top)
     if plot is not None:
         result.plot(plot)
@@ -94,15 +101,31 @@ def plan(
         click.echo(text)
 
 
+def run() -> None:
+    """The entry point: click's own complaints become one sentence, too."""
+    try:
+        sys.exit(main(standalone_mode=False))
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "covgame"
+        complain(f"{error.format_message().rstrip('.')}; {command} --help says more", 2)
+    except click.ClickException as error:
+        complain(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        complain("interrupted", INTERRUPTED)
+
+
 @main.command()
 @click.argument("name", required=False)
+@click.option("--horizon", type=int, help="Number of stages, where NAME leaves it open.")
 @click.option(
     "--save",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the world NAME as a covgame-mdp/1 file.",
 )
 @common_options
-def envs(name: str | None, save: Path | None, as_json: bool, quiet: bool) -> None:
+def envs(
+    name: str | None, horizon: int | None, save: Path | None, as_json: bool, quiet: bool
+) -> None:
     """What ENV can name, with parameters and examples.
 
     \b
@@ -114,9 +137,9 @@ def envs(name: str | None, save: Path | None, as_json: bool, quiet: bool) -> Non
     from covgame.cli.envs import describe_all, describe_one, save_world
 
     if save is not None:
-        answer, text = save_world(name, save)
+        answer, text = save_world(name, horizon, save)
     elif name is not None:
-        answer, text = describe_one(name)
+        answer, text = describe_one(name, horizon)
     else:
         answer, text = describe_all()
     if as_json:

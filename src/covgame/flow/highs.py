@@ -17,12 +17,14 @@ class Method(Enum):
     """How to solve; ``docs/decisions`` has the measurements behind the choice."""
 
     VERTEX = "interior point, then crossover to a vertex"
+    SIMPLEX = "dual simplex"
     INTERIOR = "interior point"
     FIRST_ORDER = "primal-dual first-order method"
 
 
 OPTIONS: dict[Method, dict[str, Any]] = {
     Method.VERTEX: {"solver": "ipm", "run_crossover": "on"},
+    Method.SIMPLEX: {"solver": "simplex"},
     Method.INTERIOR: {"solver": "ipm", "run_crossover": "off"},
     Method.FIRST_ORDER: {"solver": "pdlp", "pdlp_optimality_tolerance": 1e-8},
 }

@@ -22,15 +22,45 @@ class Bounds:
     """The chain of bounds around phi*: ``stage_max <= phi* <= stage_sum <= cell_sum``."""
 
     stage_max: float
-    stage_sum: float
-    cell_sum: float
+    stage_sum: float | None  # None where it was too much work
+    cell_sum: float | None
 
 
-def bounds(transitions: Transitions, target: Target) -> Bounds | None:
-    """The chain of bounds, or None for targets over groups, where it has no meaning."""
+CHEAP_PROGRAMS = 100_000
+"""Variables of all the programs of ``stage_sum`` together that take a few seconds."""
+
+CHEAP_RECURSION = 500_000_000
+"""Products in the recursions of ``cell_sum`` that take a few seconds."""
+
+
+def bounds(
+    transitions: Transitions, target: Target, *, at_any_price: bool = False
+) -> Bounds | None:
+    """The chain of bounds, or None for targets over groups, where it has no meaning.
+
+    The two upper bounds solve a program per stage and a recursion per state. On large worlds,
+    where that takes much longer than phi* itself, they are left out unless ``at_any_price``.
+    """
     if not target.per_cell.all():
         return None
-    return Bounds(stage_max(target), stage_sum(transitions, target), cell_sum(transitions, target))
+    programs = at_any_price or _variables_of_stage_programs(transitions) <= CHEAP_PROGRAMS
+    recursion = at_any_price or _products_of_reachability(transitions) <= CHEAP_RECURSION
+    return Bounds(
+        stage_max(target),
+        stage_sum(transitions, target) if programs else None,
+        cell_sum(transitions, target) if recursion else None,
+    )
+
+
+def _variables_of_stage_programs(transitions: Transitions) -> int:
+    per_stage = dp.reachable(transitions).sum(axis=1) * transitions.shape.actions
+    return int(per_stage.cumsum().sum())
+
+
+def _products_of_reachability(transitions: Transitions) -> int:
+    H, S, _ = transitions.shape.hsa
+    sweeps = 1 if transitions.stationary else H / 2
+    return int(sum(len(kernel.next_state) for kernel in transitions.stages) * S * sweeps)
 
 
 def stage_max(target: Target) -> float:
@@ -52,7 +82,7 @@ def stage_sum(transitions: Transitions, target: Target) -> float:
         rows = np.column_stack([np.full(len(states), h), states, np.full(len(states), ANY)])
         shortened = transitions.with_horizon(h + 1)
         stage = Target.of_rows(shortened.shape, rows, per_state[h, states])
-        total += min_flow(shortened, stage, natural[: h + 1]).min_episodes
+        total += min_flow(shortened, stage, natural[: h + 1]).upper
     return total
 
 

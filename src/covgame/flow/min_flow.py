@@ -32,11 +32,20 @@ SMALL = 5_000
 CHEAP_ELIMINATION = 1e9
 """Up to so much elimination work the interior-point method is the fastest."""
 
+OUT_OF_RANGE = (
+    "covering this target takes more episodes than double precision can handle; "
+    "leave out what is hardly reachable with --min-reach"
+)
+
 GOOD_GAP = 1e-5
 """Relative distance of the two certified bounds with which a proposal is accepted."""
 
-SCALING_ROUNDS = 100
+SPREADING_ROUNDS = 100
+ENOUGH_SPREAD = 1.1
 SMALLEST_SPREAD = 1e-200
+
+MIXTURES = np.concatenate([[0.0], np.logspace(-15, 0, 61)])
+"""How much of the natural flow is mixed into a proposal, where that helps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +54,15 @@ class MinFlow:
 
     target: Target
     lower: float  # certified by backward induction on ``prices``
-    upper: float  # attained by ``policy``
+    upper: float  # attained by ``policy``: so many episodes of it meet the target on average
     flow: FloatHSA  # expected visits in ``upper`` episodes of ``policy``; meets the target
     policy: Policy
     prices: FloatArray  # (G,), episodes that one more required visit of a row costs
 
     @property
     def min_episodes(self) -> float:
-        """phi*(c)."""
-        return self.upper
+        """phi*(c), the certified lower side of it."""
+        return self.lower
 
     @property
     def dual_gap(self) -> float:
@@ -76,7 +85,7 @@ class MinFlow:
         return list(zip(self.target.as_rows(order), self.prices[order].tolist(), strict=True))
 
 
-def min_flow(transitions: Transitions, target: Target, natural: FloatHS | None = None) -> MinFlow:
+def min_flow(transitions: Transitions, target: Target, natural: FloatHSA | None = None) -> MinFlow:
     """The minimum flow of a target (eq. min_flow_problem), certified.
 
     Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy. Who solves
@@ -86,25 +95,24 @@ def min_flow(transitions: Transitions, target: Target, natural: FloatHS | None =
     if len(target) == 0:
         return _nothing_to_do(transitions, target)
     # Numbers past double precision spoil a proposal, which the certificate then shows.
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         best = _best_certified(transitions, target, natural)
     if not np.isfinite(best.upper):
-        raise SolverFailed(
-            "covering this target takes more episodes than double precision can count; "
-            "leave out what is hardly reachable with --min-reach"
-        )
+        raise SolverFailed(OUT_OF_RANGE)
     return best
 
 
-def _best_certified(transitions: Transitions, target: Target, natural: FloatHS | None) -> MinFlow:
+def _best_certified(transitions: Transitions, target: Target, natural: FloatHSA | None) -> MinFlow:
     """The best that the proposals prove; they stop as soon as it is good enough."""
+    if natural is None:
+        natural = natural_flow(transitions)
     proposals = _proposals(transitions, target, natural)
-    best = certify(transitions, target, *next(proposals))
+    best = certify(transitions, target, *next(proposals), natural)
     while best.dual_gap > GOOD_GAP:
         proposal = next(proposals, None)
         if proposal is None:
             break
-        best = best.combined(certify(transitions, target, *proposal))
+        best = best.combined(certify(transitions, target, *proposal, natural))
     return best
 
 
@@ -134,13 +142,11 @@ def _episodes_needed(target: Target, occupancy: FloatHSA) -> float:
 
 
 def _proposals(
-    transitions: Transitions, target: Target, natural: FloatHS | None
+    transitions: Transitions, target: Target, natural: FloatHSA
 ) -> Iterator[tuple[FloatHSA, FloatArray]]:
     """Flows and prices from the solver, by one method after another."""
     polytope = flow_polytope(transitions)
-    program = ScaledProgram(
-        target, polytope, natural_flow(transitions) if natural is None else natural
-    )
+    program = ScaledProgram(target, polytope, natural.sum(axis=2))
     failures: list[SolverFailed] = []
     methods = _methods(polytope, program)
     for method in methods:
@@ -151,23 +157,36 @@ def _proposals(
         else:
             yield program.flow(answer), program.prices(answer)
     if len(failures) == len(methods):
-        raise failures[0]
+        raise SolverFailed(f"{OUT_OF_RANGE} ({failures[0]})")
 
 
 def _methods(polytope: FlowPolytope, program: ScaledProgram) -> tuple[Method, ...]:
     """Which methods to try, the most promising first (decision record 3 has the figures)."""
     if len(polytope.cells) <= SMALL:
-        return (Method.VERTEX, Method.FIRST_ORDER)
+        return (Method.VERTEX, Method.INTERIOR, Method.SIMPLEX, Method.FIRST_ORDER)
     if polytope.elimination_work(program.group_entries) <= CHEAP_ELIMINATION:
         return (Method.INTERIOR, Method.FIRST_ORDER)
     return (Method.FIRST_ORDER, Method.INTERIOR)
 
 
 def certify(
-    transitions: Transitions, target: Target, flow: FloatHSA, prices: FloatArray
+    transitions: Transitions,
+    target: Target,
+    flow: FloatHSA,
+    prices: FloatArray,
+    natural: FloatHSA,
 ) -> MinFlow:
-    """What a proposed flow and proposed prices prove about phi*, by dynamic programming."""
-    policy = flow_policy(flow)
+    """What a proposed flow and proposed prices prove about phi*, by dynamic programming.
+
+    Requirements that are small beside the others drown in the solver's tolerance. A little of
+    the natural flow mixed in meets them at no notable cost.
+    """
+    proposed = dp.occupancy(transitions, flow_policy(flow))
+    mixed = min(
+        ((1 - share) * proposed + share * natural for share in MIXTURES),
+        key=lambda occupancy: _episodes_needed(target, occupancy),
+    )
+    policy = flow_policy(mixed)
     occupancy = dp.occupancy(transitions, policy)
     upper = _episodes_needed(target, occupancy)
     prices = _paying_one_an_episode(transitions, target, prices)
@@ -287,19 +306,23 @@ class ScaledProgram:
         return np.maximum(prices, 0.0)
 
 
-def natural_flow(transitions: Transitions) -> FloatHS:
-    """Occupancy of (h, s) by a mixture of policies that spreads over all reachable states.
+def natural_flow(transitions: Transitions) -> FloatHSA:
+    """Occupancy of a mixture of policies that spreads over all reachable states.
 
     Starts from the uniform policy and mixes in, round by round, the best response to the
-    reward 1/occupancy (Frank-Wolfe on the sum of log occupancies).
+    reward 1/occupancy of (h, s) (Frank-Wolfe on the sum of log occupancies). The response
+    earns at least the number of states, and just that at the optimum, so that its income
+    tells when the spread is good enough.
     """
-    reachable = dp.reachable(transitions)
     shape = transitions.shape
-    spread = dp.occupancy(transitions, Policy.uniform(shape)).sum(axis=2)
-    for round_ in range(SCALING_ROUNDS):
-        wanted = np.where(reachable, 1.0 / np.maximum(spread, SMALLEST_SPREAD), 0.0)
-        reward = np.broadcast_to(wanted[:, :, None], shape.hsa)
-        response = dp.backward_induction(transitions, reward).policy
+    reachable = dp.reachable(transitions)[:, :, None]
+    spread = dp.occupancy(transitions, Policy.uniform(shape))
+    for round_ in range(SPREADING_ROUNDS):
+        through = np.maximum(spread.sum(axis=2, keepdims=True), SMALLEST_SPREAD)
+        wanted = np.broadcast_to(np.where(reachable, 1.0 / through, 0.0), shape.hsa)
+        response = dp.backward_induction(transitions, wanted)
+        if dp.initial_value(transitions, response.values) <= ENOUGH_SPREAD * reachable.sum():
+            break
         step = 1.0 / (round_ + 2)
-        spread = (1 - step) * spread + step * dp.occupancy(transitions, response).sum(axis=2)
+        spread = (1 - step) * spread + step * dp.occupancy(transitions, response.policy)
     return np.where(reachable, np.maximum(spread, SMALLEST_SPREAD), 0.0)

@@ -87,7 +87,7 @@ def garnet(
     _check(1 <= branching <= states, "garnet: branching must lie between 1 and states")
     stored = 1 if stationary else max(1, horizon - 1)
     require_room(shape, stored * shape.pairs * branching, "a garnet")
-    rng = np.random.default_rng(seed)
+    rng = _rng(seed)
     successors = _distinct(rng, stored * shape.pairs, states, branching)
     probabilities = rng.dirichlet(np.ones(branching), stored * shape.pairs)
     rewards = rng.random((stored if stationary else horizon, states, actions))
@@ -164,7 +164,7 @@ def lock(horizon: int = 8, actions: int = 4, slip: float = 0.0, seed: int = 0) -
     _check_probability("lock: slip", slip)
     require_room(shape, 3 * shape.cells, "a lock")
     world = Builder(shape, Names(states=("on the way", "fallen")))
-    secret = np.random.default_rng(seed).integers(actions, size=horizon).tolist()
+    secret = _rng(seed).integers(actions, size=horizon).tolist()
     for h in range(horizon):
         for a in range(actions):
             onwards = _mix({0: 1 - slip}, {1: slip}) if a == secret[h] else {1: 1.0}
@@ -222,8 +222,8 @@ def tree(horizon: int = 4, actions: int = 2) -> TabularMDP:
     Node n's children are n*actions + 1, ..., n*actions + actions; rewards are 0.
     """
     _check(horizon >= 1 and actions >= 1, "tree: horizon and actions must be at least 1")
-    nodes = sum(actions**h for h in range(min(horizon, 63)))
-    shape = _shape(horizon, max(nodes, horizon), actions)
+    nodes = sum(actions**h for h in range(horizon if actions == 1 else min(horizon, 63)))
+    shape = _shape(horizon, nodes, actions)
     require_room(shape, shape.pairs, "a tree")
     child = np.arange(shape.pairs) + 1
     child[child >= shape.states] = END
@@ -246,7 +246,7 @@ def bandit(contexts: int = 5, actions: int = 3, horizon: int = 6, seed: int = 0)
     shape = _shape(horizon, contexts, actions)
     stored = max(1, horizon - 1)
     require_room(shape, stored * shape.pairs * contexts, "a bandit")
-    rng = np.random.default_rng(seed)
+    rng = _rng(seed)
     drawn = rng.dirichlet(np.ones(contexts), stored * contexts)
     rewards = rng.random((horizon, contexts, actions))
     return _from_table(
@@ -278,7 +278,7 @@ def ergodic(
     _check(0 < beta < alpha < 1, "ergodic: needs 0 < beta < alpha < 1")
     stored = max(1, horizon - 1)
     require_room(shape, stored * shape.pairs * states, "an ergodic world")
-    rng = np.random.default_rng(seed)
+    rng = _rng(seed)
     floor = (1 - states ** (beta - 1)) / (states - 1)
     free = rng.dirichlet(np.full(states, 0.3), stored * shape.pairs)
     return _from_table(
@@ -310,7 +310,7 @@ def twobranch(
     _check(0 < gap <= 1, f"twobranch: gap must lie above 0 and at most at 1, not {gap}")
     _check_probability("twobranch: further", further)
     require_room(shape, 2 * shape.pairs, "a two-branch world")
-    rng = np.random.default_rng(seed)
+    rng = _rng(seed)
     small = max(1, round(math.log(states)))
     kinds = max(2, round(math.log(actions)))
     barren = range(1 + small, states)
@@ -487,8 +487,13 @@ def _mix(*parts: Mapping[int, float]) -> dict[int, float]:
 
 def _shape(horizon: int, states: int, actions: int) -> Shape:
     for name, value in (("horizon", horizon), ("states", states), ("actions", actions)):
-        _check(value >= 1, f"{name} must be at least 1, not {value}")
+        _check(value >= 1, f"{name} must be at least 1")
     return Shape(horizon, states, actions)
+
+
+def _rng(seed: int) -> np.random.Generator:
+    _check(seed >= 0, f"seed must be at least 0, not {seed}")
+    return np.random.default_rng(seed)
 
 
 def _check(holds: bool, message: str) -> None:

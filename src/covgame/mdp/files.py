@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from covgame.errors import BadInput, describe_row
 from covgame.jsonfile import check_content, read_json
@@ -33,7 +33,10 @@ class ModelFile(BaseModel):
     horizon: Count
     states: Count
     actions: Count
-    initial: Index | list[Probability]
+    initial: Annotated[
+        Annotated[Index, Tag("one")] | Annotated[list[Probability], Tag("several")],
+        Discriminator(lambda given: "several" if isinstance(given, list) else "one"),
+    ]
     transitions: list[TransitionRow]
     rewards: list[RewardRow] = []
     name: str = ""

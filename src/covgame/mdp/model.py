@@ -10,6 +10,7 @@ import numpy as np
 from covgame.arrays import sum_by_segment
 from covgame.errors import BadInput, Row, describe_row
 from covgame.mdp.transitions import Transitions
+from covgame.memory import require_room
 from covgame.types import FloatArray, FloatHSA, FloatS, Shape
 
 SUM_TOLERANCE = 1e-9
@@ -77,6 +78,8 @@ class TabularMDP:
         """
         if horizon < 1:
             raise BadInput(f"the horizon must be at least 1, not {horizon}")
+        shape = Shape(horizon, self.shape.states, self.shape.actions)
+        require_room(shape, len(self.transitions.next_state), "this model")
         same_at_all_stages = self.transitions.stationary and len(self.stage_rewards) == 1
         if horizon > self.shape.horizon and not same_at_all_stages:
             raise BadInput(

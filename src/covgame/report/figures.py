@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 FORMATS = (".svg", ".png", ".pdf")
 PANELS = 6
+VISIBLE = 1e-100
 BARS = 12
 
 
@@ -36,21 +38,22 @@ def draw_plan(plan: Plan, path: Path) -> None:
     left, right = figure.subfigures(1, 2, width_ratios=[3, 2])
     _draw_visits(left, plan)
     _draw_prices(right, plan)
-    figure.suptitle(_title(plan), fontsize=11)
+    figure.suptitle(_title(plan), fontsize=11, parse_math=False)
     save_figure(figure, path)
 
 
 def _title(plan: Plan) -> str:
     from covgame.planning import number
 
-    return f"{plan.environment}: at least {number(plan.min_episodes)} episodes on average"
+    name = plan.environment.encode("utf-8", "replace").decode()
+    return f"{name}: at least {number(plan.min_episodes)} episodes on average"
 
 
 def _draw_visits(figure: Any, plan: Plan) -> None:
     from matplotlib.colors import LogNorm
 
     visits = plan.visits.sum(axis=2)
-    positive = visits[visits > 0]
+    positive = visits[visits > VISIBLE]
     if not positive.size:
         figure.subplots().set_axis_off()
         return
@@ -135,7 +138,9 @@ def new_figure(width: float, height: float) -> Any:
 def save_figure(figure: Any, path: Path) -> None:
     """Write the figure; the ending of the path says the format."""
     try:
-        figure.savefig(path, metadata=_reproducible(path), dpi=110)
+        with warnings.catch_warnings():  # about glyphs that the font lacks
+            warnings.simplefilter("ignore")
+            figure.savefig(path, metadata=_reproducible(path), dpi=110)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error}") from error
 

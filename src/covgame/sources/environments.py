@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from dataclasses import dataclass
 from pathlib import Path
 
 from covgame.errors import BadInput, UnknownModel
+from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
 
@@ -44,8 +46,11 @@ def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environmen
     Names: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
     or the path of a ``covgame-mdp/1`` file.
     """
+    horizon = _whole(horizon)
     if isinstance(env, TabularMDP):
         return _with_model("a model", env, horizon)
+    if not isinstance(env, str | Path):
+        raise BadInput(f"an environment is a name, a file or a model, not {type(env).__name__}")
     name = str(env)
     kind, colon, rest = name.partition(":")
     if kind == "gym" and colon:
@@ -54,7 +59,7 @@ def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environmen
         return Environment(name, *make_gym(rest, horizon))
     if kind in FAMILIES:
         return _make_family(name, FAMILIES[kind], rest, horizon)
-    if Path(name).is_file() or Path(name).suffix == ".json":
+    if is_file(name) or name.endswith(".json"):
         from covgame.mdp.files import load_model
 
         return _with_model(name, load_model(name), horizon)
@@ -71,9 +76,20 @@ def _make_family(name: str, family: Family, text: str, horizon: int | None) -> E
     given = _parameters(name, text)
     if horizon is None or "horizon" not in family.defaults:
         return _with_model(name, family.make(given), horizon)
-    if given.setdefault("horizon", str(horizon)) != str(horizon):
-        raise BadInput(f"{name} says horizon={given['horizon']} and --horizon says {horizon}")
-    return _with_model(name, family.make(given), None)
+    said = given.pop("horizon", str(horizon))
+    model = family.make(given | {"horizon": str(horizon)})
+    if said.lstrip("0") != str(horizon):
+        raise BadInput(f"{name} says horizon={said} and --horizon says {horizon}")
+    return _with_model(name, model, None)
+
+
+def _whole(horizon: int | None) -> int | None:
+    """The horizon as a whole number, or an error."""
+    if horizon is None:
+        return None
+    if isinstance(horizon, bool) or not hasattr(horizon, "__index__"):
+        raise BadInput(f"the horizon is a whole number of stages, not {horizon!r}")
+    return operator.index(horizon)
 
 
 def _parameters(name: str, text: str) -> dict[str, str]:

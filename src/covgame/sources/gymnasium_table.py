@@ -23,13 +23,18 @@ ACTION_NAMES = {
 }
 
 
+PYTHON_WORDS = {"True": True, "False": False, "None": None}
+
+
 def make_gym(text: str, horizon: int | None) -> tuple[int, TabularMDP | None]:
     """The horizon and, where there is a table, the model of ``FrozenLake-v1?map_name=8x8``."""
     name, _, query = text.partition("?")
     env = open_gym(name, parse_options(text, query))
     try:
-        stages = _stages(name, env, horizon)
+        stages = _stages(env, horizon)
         return stages, _read_table(env.unwrapped, stages)
+    except BadInput as error:
+        raise type(error)(f"gym:{text}: {error}") from None
     finally:
         env.close()
 
@@ -45,7 +50,8 @@ def open_gym(name: str, options: dict[str, Any]) -> Any:
     except gymnasium.error.Error as error:
         raise BadInput(f"Gymnasium cannot make {name!r}: {_one_line(error)}") from error
     except Exception as error:  # whatever a constructor makes of options it does not like
-        raise BadInput(f"gym:{name} refuses its options {options}: {_one_line(error)}") from error
+        said = f"{type(error).__name__}: {_one_line(error)}"
+        raise BadInput(f"gym:{name} cannot be made with options {options}: {said}") from error
 
 
 def parse_options(text: str, query: str) -> dict[str, Any]:
@@ -57,26 +63,30 @@ def parse_options(text: str, query: str) -> dict[str, Any]:
             raise BadInput(f"gym:{text}: write options as name=value, not {part!r}")
         if key in options:
             raise BadInput(f"gym:{text}: the option {key!r} is given twice")
-        try:
-            options[key] = json.loads(unquote(value))
-        except ValueError:
-            options[key] = unquote(value)
+        options[key] = _value(unquote(value))
     return options
 
 
-def _stages(name: str, env: Any, horizon: int | None) -> int:
+def _value(text: str) -> Any:
+    if text in PYTHON_WORDS:
+        return PYTHON_WORDS[text]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _stages(env: Any, horizon: int | None) -> int:
     """The horizon asked for, or the environment's own limit; never longer than that."""
     limit = env.spec.max_episode_steps if env.spec is not None else None
     if horizon is None:
         if limit is None:
-            raise BadInput(f"gym:{name} has no time limit of its own; say --horizon")
+            raise BadInput("it has no time limit of its own; say --horizon")
         return int(limit)
     if horizon < 1:
         raise BadInput(f"the horizon must be at least 1, not {horizon}")
     if limit is not None and horizon > limit:
-        raise BadInput(
-            f"gym:{name} ends its episodes after {limit} steps; --horizon {horizon} is longer"
-        )
+        raise BadInput(f"it ends its episodes after {limit} steps; --horizon {horizon} is longer")
     return horizon
 
 
@@ -84,7 +94,7 @@ def _read_table(env: Any, horizon: int) -> TabularMDP | None:
     """The model, if the environment has both a table and an initial distribution."""
     table = getattr(env, "P", None)
     initial = getattr(env, "initial_state_distrib", None)
-    if not isinstance(table, dict) or initial is None:
+    if not isinstance(table, dict) or initial is None or _departs_from_its_table(env):
         return None
     shape = Shape(horizon, int(env.observation_space.n), int(env.action_space.n))
     entries = [
@@ -109,6 +119,11 @@ def _read_table(env: Any, horizon: int) -> TabularMDP | None:
     return TabularMDP(
         transitions, rewards.reshape(1, shape.states, shape.actions), _names(env, shape)
     )
+
+
+def _departs_from_its_table(env: Any) -> bool:
+    """Taxi's fickle passengers change their minds in ``step``, not in the table."""
+    return bool(getattr(env, "fickle_passenger", False))
 
 
 def _names(env: Any, shape: Shape) -> Names:

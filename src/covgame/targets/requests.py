@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from covgame.errors import BadInput, Row, UnreachableTarget, describe_row
+from covgame.jsonfile import is_file
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, FloatArray, FloatHSA, Shape
 
+PLAIN_NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?|[+-]?(inf|nan)")
 Per = Literal["cell", "pair", "state"]
 
 
@@ -122,13 +124,13 @@ def uniform(count: float, per: Per = "cell") -> Uniform:
     _check_count("uniform", count)
     if per not in get_args(Per):
         raise BadInput(f"uniform targets are per cell, pair or state, not per {per!r}")
-    return Uniform(count, per)
+    return Uniform(float(count), per)
 
 
 def proportional(count: float) -> Proportional:
     """Every cell ``count`` times as often as the best policy reaches it."""
     _check_count("proportional", count)
-    return Proportional(count)
+    return Proportional(float(count))
 
 
 def cells(counts: FloatHSA | Iterable[tuple[int | None, int, int | None, float]]) -> Request:
@@ -162,11 +164,10 @@ def parse_request(text: str) -> Request:
         return Uniform(_parse_count(text, number), per if slash else "cell")  # type: ignore[arg-type]
     if colon and kind == "proportional":
         return Proportional(_parse_count(text, rest))
-    path = Path(text)
-    if path.exists() or path.suffix == ".json":
+    if is_file(text) or text.endswith(".json"):
         from covgame.targets.files import load_target
 
-        return load_target(path)
+        return load_target(text)
     raise BadInput(
         f"{text!r} is no target: write uniform:50, uniform:50/pair, uniform:50/state, "
         "proportional:500, or the name of a covgame-target/1 file"
@@ -183,8 +184,8 @@ class Reachable:
 
 def drop_rarely_reached(target: Target, transitions: Transitions, min_reach: float) -> Reachable:
     """Leave out the rows that no policy reaches with probability ``min_reach``."""
-    if not 0 <= min_reach <= 1:
-        raise BadInput(f"--min-reach is a probability between 0 and 1, not {min_reach}")
+    if not (isinstance(min_reach, int | float) and 0 <= min_reach <= 1):
+        raise BadInput(f"--min-reach is a probability between 0 and 1, not {min_reach!r}")
     if min_reach == 0:
         return Reachable(target, [])
     reach = row_reachability(target, transitions)
@@ -227,6 +228,8 @@ def reachable_rows(target: Target, transitions: Transitions) -> BoolArray:
 
 def _parse_count(text: str, number: str) -> float:
     try:
+        if not PLAIN_NUMBER.fullmatch(number):
+            raise ValueError(number)
         count = float(number)
     except ValueError:
         raise BadInput(f"{number!r} is no number of visits in the target {text!r}") from None
@@ -235,5 +238,9 @@ def _parse_count(text: str, number: str) -> float:
 
 
 def _check_count(where: str, count: float) -> None:
-    if not (math.isfinite(count) and count >= 0):
-        raise BadInput(f"{where}: a count is a finite number of at least 0, not {count}")
+    try:
+        valid = math.isfinite(count) and count >= 0
+    except (TypeError, OverflowError):
+        valid = False
+    if not valid:
+        raise BadInput(f"{where}: a count is a finite number of at least 0, not {count!r}")

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from covgame.arrays import sum_by_index
-from covgame.errors import Row
+from covgame.errors import BadInput, Row
 from covgame.types import ANY, BoolArray, BoolHSA, FloatArray, FloatHSA, IntArray, Shape
 
 
@@ -39,13 +39,14 @@ class Target:
         if len(np.unique(rows, axis=0)) < len(rows):
             raise ValueError("a target holds a row twice")
         asked = counts > 0
-        return cls(shape, rows[asked], counts[asked])
+        return cls(shape, rows[asked], _addable(counts[asked]))
 
     @classmethod
     def of_cells(cls, counts: FloatHSA) -> Target:
         """The paper's target: c_h(s,a) visits of each cell by itself."""
         rows = np.argwhere(counts > 0)
-        return cls(Shape(*counts.shape), rows, counts[counts > 0].astype(np.float64))
+        asked = counts[counts > 0].astype(np.float64)
+        return cls(Shape(*counts.shape), rows, _addable(asked))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -120,3 +121,11 @@ class Target:
             (None if h == ANY else h, s, None if a == ANY else a)
             for h, s, a in self.rows[which].tolist()
         ]
+
+
+def _addable(counts: FloatArray) -> FloatArray:
+    """The counts, if their sum is still a number."""
+    with np.errstate(over="ignore"):
+        if not np.isfinite(counts.sum()):
+            raise BadInput("the target's counts are too large to be added up")
+    return counts
