@@ -86,6 +86,12 @@ def test_min_reach_lists_what_it_drops() -> None:
         (["plan", "garnet:states=1000000000", "--target", "uniform:5"], "GiB"),
         (["envs", "nowhere"], "nowhere"),
         (["envs", "--save", "x.json"], "NAME"),
+        (["plan"], "ENV"),
+        (["plan", "x" * 300, "--target", "uniform:5"], "names no family"),
+        (["plan", "garnet:seed=-1", "--target", "uniform:5"], "seed"),
+        (["plan", "riverswim", "--target", "uniform:5", "--horizon", "9" * 30], "GiB"),
+        (["plan", "tree:horizon=60,actions=" + "9" * 100, "--target", "uniform:5"], "GiB"),
+        (["plan", "lock:horizon=340,actions=1,slip=0.9", "--target", "uniform:1"], "min-reach"),
         (["fly"], "fly"),
     ],
 )
@@ -97,7 +103,8 @@ def test_bad_input_is_one_sentence_and_exit_2(
         assert done.returncode == 2
         assert done.stdout == ""
         assert words in done.stderr
-        assert "Traceback" not in done.stderr
+        assert done.stderr.startswith("covgame: ")
+        assert done.stderr.count("\n") == 1
         assert list(tmp_path.iterdir()) == []
 
 
@@ -124,6 +131,15 @@ def test_a_picture_is_drawn_the_same_each_time(tmp_path: Path) -> None:
         assert str(picture) in done.stderr
     assert pictures[0].read_bytes() == pictures[1].read_bytes()
     assert b"<svg" in pictures[0].read_bytes()
+
+
+def test_strange_names_and_values_can_be_drawn(tmp_path: Path) -> None:
+    strange = tmp_path / "$x_{$ 日本.json"
+    strange.write_text(json.dumps(CONTRACT))
+    for target in ("uniform:1e-300", "uniform:0", "uniform:5"):
+        picture = tmp_path / "visits.png"
+        done = covgame("plan", str(strange), "--target", target, "--plot", str(picture), "--quiet")
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf"])

@@ -37,6 +37,16 @@ def test_options_reach_the_environment() -> None:
     assert set(np.unique(dense_kernel(model))) == {0.0, 1.0}
 
 
+@pytest.mark.parametrize("no", ["false", "False", "0"])
+def test_false_is_false_however_it_is_written(no: str) -> None:
+    model = cg.make(f"gym:FrozenLake-v1?is_slippery={no}", horizon=3).require_model("a test")
+    assert set(np.unique(dense_kernel(model))) == {0.0, 1.0}
+
+
+def test_a_table_that_step_departs_from_is_no_model() -> None:
+    assert cg.make("gym:Taxi-v4?fickle_passenger=true", horizon=3).model is None
+
+
 def test_taxi_starts_anywhere() -> None:
     model = cg.make("gym:Taxi-v4", horizon=3).require_model("a test")
     assert model.shape.hsa == (3, 500, 6)

@@ -31,6 +31,8 @@ def test_the_chain_of_bounds(world: TabularMDP, seed: int) -> None:
     target = Target.of_cells(random_counts(np.random.default_rng(seed), world))
     bounds = measures.bounds(world.transitions, target)
     assert bounds is not None
+    assert bounds.stage_sum is not None
+    assert bounds.cell_sum is not None
     phi = min_flow(world.transitions, target).min_episodes
     slack = 1 + 1e-6
     assert bounds.stage_max <= phi * slack
@@ -55,6 +57,20 @@ def test_one_cell_alone_attains_every_upper_bound(world: TabularMDP, seed: int) 
     target = cg.cells([(h, s, 0, 3.0)]).resolve(world.transitions)
     phi = min_flow(world.transitions, target).min_episodes
     assert measures.cell_sum(world.transitions, target) == pytest.approx(phi, rel=1e-6)
+
+
+def test_upper_bounds_that_take_long_are_left_out_unless_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = cg.plan("riverswim", "uniform:5").bounds
+    monkeypatch.setattr(measures, "CHEAP_PROGRAMS", 0)
+    monkeypatch.setattr(measures, "CHEAP_RECURSION", 0)
+    plan = cg.plan("riverswim", "uniform:5")
+    assert plan.bounds is not None
+    assert (plan.bounds.stage_sum, plan.bounds.cell_sum) == (None, None)
+    assert "--all-bounds" in str(plan)
+    assert plan.to_dict()["bounds"]["stage_sum"] is None
+    assert cg.plan("riverswim", "uniform:5", all_bounds=True).bounds == whole
 
 
 def test_group_targets_have_no_chain() -> None:

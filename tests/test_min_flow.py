@@ -16,10 +16,10 @@ from covgame.flow.highs import Answer, LinearProgram, Method, solve
 from covgame.flow.min_flow import ScaledProgram, dual_bound, min_flow, natural_flow, policy_bound
 from covgame.flow.polytope import SparseColumns, flow_polytope
 from covgame.mdp import dp
-from covgame.mdp.families import FAMILIES
+from covgame.mdp.families import FAMILIES, Builder
 from covgame.mdp.model import TabularMDP
 from covgame.targets.target import Target
-from covgame.types import ANY, Policy
+from covgame.types import ANY, Policy, Shape
 from tests.worlds import (
     min_episodes_by_enumeration,
     random_counts,
@@ -259,6 +259,34 @@ def test_a_large_program_goes_through_the_other_methods(monkeypatch: pytest.Monk
     assert cg.plan("garnet", "uniform:50").min_episodes == pytest.approx(expected, rel=1e-5)
     monkeypatch.setattr(min_flow_module, "CHEAP_ELIMINATION", 0.0)
     assert cg.plan("garnet", "uniform:50").min_episodes == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("large", "small"), [(1e8, 1.0), (1e6, 1e-3), (1e9, 50.0)])
+def test_small_groups_beside_large_ones(large: float, small: float) -> None:
+    """Below the solver's tolerance, but not below the certificate's."""
+    plan = cg.plan("tree:horizon=1,actions=2", cg.cells([(None, 0, 0, large), (None, 0, 1, small)]))
+    assert plan.min_episodes == pytest.approx(large + small, rel=1e-6)
+    assert plan.min_flow.upper == pytest.approx(large + small, rel=1e-6)
+    assert (plan.target.collected(plan.visits) >= plan.target.counts * (1 - 1e-9)).all()
+
+
+def test_groups_behind_small_probabilities() -> None:
+    """State 2 is two steps of probability 1e-7 away, at the last stage: two visits cost 2e14."""
+    world = Builder(Shape(3, 3, 2))
+    for s in range(2):
+        world.move(s, 0, {s: 1 - 1e-7, s + 1: 1e-7})
+        world.move(s, 1, {s: 1.0})
+    world.move(2, 0, {2: 1.0})
+    world.move(2, 1, {2: 1.0})
+    plan = cg.plan(world.build(), "uniform:1/pair")
+    assert plan.dual_gap <= 1e-5
+    assert plan.min_episodes == pytest.approx(2e14, rel=1e-5)
+
+
+def test_long_horizons_are_quick_enough_to_be_certified() -> None:
+    plan = cg.plan("gym:FrozenLake-v1", "uniform:1/pair")
+    assert plan.model.shape.horizon == 100
+    assert plan.dual_gap <= 1e-5
 
 
 def test_a_gap_is_never_hidden() -> None:

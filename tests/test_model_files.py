@@ -151,7 +151,7 @@ def rows(*changes: tuple[int, Any]) -> dict[str, Any]:
         (change(initial=None), "initial"),
         (change(initial=[1.0]), "initial"),
         (change(initial=[0.5, 0.4]), "initial"),
-        (change(initial=[1.5, -0.5]), "initial"),
+        (change(initial=[1.5, -0.5]), "initial[0]"),
         (change(transitions={}), "transitions"),
         (change(transitions=[]), "missing"),
         (rows((0, [0, 0, 0, 1])), "transitions[0]"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +76,40 @@ def test_everything_left_out_costs_nothing() -> None:
     plan = cg.plan("lock:horizon=3,slip=0.9", cg.cells([(2, 0, 0, 5.0)]), min_reach=0.5)
     assert plan.min_episodes == 0
     assert "at least 0 on average" in str(plan)
+
+
+def test_targets_in_every_form(tmp_path: Path) -> None:
+    path = tmp_path / "target.json"
+    path.write_text('{"format": "covgame-target/1", "cells": [[3, 2, 1, 5]]}')
+    river = cg.make("riverswim:states=3,horizon=4")
+    by_path = cg.plan(river, path)
+    assert cg.plan(river, str(path)).min_episodes == by_path.min_episodes
+    assert cg.plan(river, by_path.target).min_episodes == by_path.min_episodes
+    with pytest.raises(cg.BadInput, match="Shape"):
+        cg.plan("riverswim", by_path.target)
+    nothing: Any
+    for nothing in (None, 5, [1, 2], np.ones(3)):
+        with pytest.raises(cg.BadInput, match="a target is"):
+            cg.plan(river, nothing)
+
+
+def test_wrong_kinds_are_bad_input() -> None:
+    wrong: Any
+    for wrong in ("many", None, [1], 10**400, -1, float("nan")):
+        with pytest.raises(cg.BadInput):
+            cg.uniform(wrong)
+        with pytest.raises(cg.BadInput):
+            cg.proportional(wrong)
+    for wrong in (2.5, "5", True, 0, 10**30):
+        with pytest.raises(cg.BadInput):
+            cg.make("riverswim", horizon=wrong)
+    for wrong in (None, 5, ["riverswim"], "a\0b.json", "x" * 300):
+        with pytest.raises(cg.BadInput):
+            cg.make(wrong)
+    with pytest.raises(cg.BadInput, match="horizon already"):
+        cg.plan(cg.make("riverswim"), "uniform:1", horizon=5)
+    with pytest.raises(cg.BadInput, match="added up"):
+        cg.plan("riverswim", "uniform:1e308")
 
 
 def test_a_target_listed_by_hand_is_like_its_array() -> None:
