@@ -9,19 +9,22 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "covgame"
 
-BASE = {"types", "errors", "memory", "arrays", "jsonfile"}
+BASE = {"types", "errors", "memory", "arrays", "jsonfile", "rng", "episodes"}
 MAY_IMPORT = {
     "mdp": BASE,
     "targets": BASE | {"mdp"},
     "flow": BASE | {"mdp", "targets"},
-    "sources": BASE | {"mdp"},
+    "game": BASE | {"mdp", "targets"},
+    "kernels": BASE | {"game"},
+    "sources": BASE | {"mdp", "game", "kernels"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "report": BASE | {"planning"},
     "cli": BASE | {"mdp", "targets", "flow", "sources", "planning", "report"},
 }
-NEEDS_ONLY_KERNELS = ("targets", "flow")
+NEEDS_ONLY_KERNELS = ("targets", "flow", "game")
 HEAVY = {
     "highspy": {"flow/highs.py"},
+    "numba": {"kernels/game.py"},
     "gymnasium": {"sources/gymnasium_table.py"},
     "matplotlib": {"report/figures.py"},
     "click": {"cli/main.py", "cli/common.py"},

@@ -22,8 +22,8 @@ def test_the_public_names_are_the_documented_ones() -> None:
     assert sorted(cg.__all__) == cg.__all__
     exported = {name for name in vars(cg) if not name.startswith("_")}
     modules = {
-        "arrays", "errors", "flow", "jsonfile", "mdp", "memory", "planning", "report", "sources",
-        "targets", "types", "cli",
+        "arrays", "cli", "episodes", "errors", "flow", "game", "jsonfile", "kernels", "mdp",
+        "memory", "planning", "report", "rng", "sources", "targets", "types",
     }  # fmt: skip
     assert exported - modules == set(cg.__all__)
 

@@ -94,15 +94,34 @@ class Target:
         support[self.members.cell] = True
         return support.reshape(self.shape.hsa)
 
+    @cached_property
+    def largest_count(self) -> float:
+        """c_max."""
+        return float(self.counts.max(initial=0.0))
+
+    @cached_property
+    def by_cell(self) -> tuple[IntArray, IntArray]:
+        """The rows of every cell: (start, row), cell i owning row[start[i]:start[i+1]]."""
+        order = np.argsort(self.members.cell, kind="stable")
+        sizes = np.bincount(self.members.cell, minlength=self.shape.cells)
+        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return start, self.members.row[order]
+
+    def rows_of_cell(self, cell: int) -> list[int]:
+        """The rows that a visit of the cell (flat index) counts for, in order."""
+        start, row = self.by_cell
+        rows: list[int] = row[start[cell] : start[cell + 1]].tolist()
+        return rows
+
     def cell_counts(self) -> FloatHSA:
         """c_h(s,a) of the rows that name one cell."""
         counts = np.zeros(self.shape.hsa)
         counts[tuple(self.rows[self.per_cell].T)] = self.counts[self.per_cell]
         return counts
 
-    def collected(self, visits: FloatHSA) -> FloatArray:
+    def collected(self, visits: FloatHSA | IntArray) -> FloatArray:
         """The visits (or their expectation) that each row has collected."""
-        per_member = visits.ravel()[self.members.cell]
+        per_member = visits.ravel()[self.members.cell].astype(np.float64)
         return sum_by_index(self.members.row, per_member, len(self))
 
     def cell_rewards(self, row_weights: FloatArray) -> FloatHSA:

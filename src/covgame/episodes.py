@@ -1,0 +1,30 @@
+"""Episodes as environments show them and learners count them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from covgame.types import FloatArray, IntArray, Shape
+
+LAST = -2
+"""Successor of a step after which nothing was observed: the last stage of an episode."""
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One episode, step by step: what an environment shows."""
+
+    state: IntArray  # (steps,)
+    action: IntArray  # (steps,)
+    reward: FloatArray  # (steps,)
+    next_state: IntArray  # (steps,), END where it terminated, LAST where nothing was observed
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    def cells(self, shape: Shape) -> Iterator[int]:
+        """The flat index of every cell on the way."""
+        pairs = zip(self.state.tolist(), self.action.tolist(), strict=True)
+        for h, (s, a) in enumerate(pairs):
+            yield (h * shape.states + s) * shape.actions + a

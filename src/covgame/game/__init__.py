@@ -1,0 +1,1 @@
+"""How covering is played: counts, planner, adversary, and the game between them."""

@@ -1,0 +1,202 @@
+"""Adversaries: weigh the requirements so that the hardest earns most.
+
+An adversary keeps its memory in an explicit state, so that a run can be saved and resumed. The
+weights in it are positive numbers that need not sum to 1; ``total`` is their sum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from covgame.targets.target import Target
+from covgame.types import ANY, BoolArray, FloatArray
+
+Gains = dict[int, int]
+"""What an episode collected: row -> visits, in the order in which rows were first met."""
+
+RATE = math.sqrt(2 * (math.sqrt(2) - 1) / (math.e - 2))
+"""C in the learning rate of Cesa-Bianchi, Mansour and Stoltz (Theorem 5)."""
+
+STALE = 0.97
+"""The target-aware adversary changes its rate when it has fallen below this share."""
+
+FADED = 1e-100
+"""Weights are computed anew when their sum has become so small."""
+
+
+@dataclass(eq=False)
+class AdversaryState:
+    """What an adversary remembers between two episodes."""
+
+    weights: FloatArray  # (G,)
+    total: float  # the sum of the weights
+    variance: float = 0.0  # accumulated variance of the losses
+    rate: float = 1.0  # xi
+    shift: float = 0.0  # subtracted from exponents
+    level: int = 0  # k in Algorithm 1
+    base: FloatArray = field(default_factory=lambda: np.zeros(0))  # (G,), at the last restart
+
+
+class Adversary(Protocol):
+    """Sets weights over the rows of a target, and changes them after every episode."""
+
+    def start(self, target: Target) -> AdversaryState:
+        """The state before the first episode."""
+        ...
+
+    def observe(
+        self, target: Target, state: AdversaryState, gains: Gains, collected: FloatArray
+    ) -> None:
+        """Change the state after an episode; ``collected`` contains its gains already."""
+        ...
+
+
+@dataclass(frozen=True)
+class WeightedMajority:
+    """Algorithm 1's adversary: exp(-xi visits since restart) on the rows of its level."""
+
+    def start(self, target: Target) -> AdversaryState:
+        state = AdversaryState(np.zeros(len(target)), 0.0, base=np.zeros(len(target)))
+        self._weigh(target, state, np.zeros(len(target)))
+        return state
+
+    def observe(
+        self, target: Target, state: AdversaryState, gains: Gains, collected: FloatArray
+    ) -> None:
+        level = reached_level(target, collected)
+        if level != state.level:
+            state.level, state.base, state.variance = level, collected.copy(), 0.0
+        else:
+            state.variance += loss_variance(target, state, gains)
+        self._weigh(target, state, collected)
+
+    def _weigh(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
+        """lambda ~ exp(-xi (n - n at restart)) on X_k, normalised."""
+        active = level_support(target, state.level)
+        state.rate = learning_rate(int(active.sum()), state.variance)
+        exponent = -state.rate * (collected - state.base)
+        state.shift = float(exponent[active].max())
+        weights = np.where(active, _exp(exponent - state.shift), 0.0)
+        state.weights = weights / _sum(weights)
+        state.total = 1.0
+
+
+@dataclass(frozen=True)
+class TargetAware:
+    """Weights 1{n < c} (1/c) exp(-xi c_max n/c): ignores what is covered, needs no levels.
+
+    The rate follows the paper's rule in small steps, so that between two steps only the rows
+    that an episode has met change their weights.
+    """
+
+    def start(self, target: Target) -> AdversaryState:
+        state = AdversaryState(np.zeros(len(target)), 0.0)
+        self._weigh(target, state, np.zeros(len(target)))
+        return state
+
+    def observe(
+        self, target: Target, state: AdversaryState, gains: Gains, collected: FloatArray
+    ) -> None:
+        state.variance += loss_variance(target, state, gains)
+        for row in gains:
+            weight = self._weight(target, state, row, float(collected[row]))
+            state.total += weight - state.weights[row]
+            state.weights[row] = weight
+        wanted = learning_rate(len(target), state.variance)
+        if wanted < STALE * state.rate or state.total < FADED:
+            state.rate = wanted
+            self._weigh(target, state, collected)
+
+    def _weight(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
+        count = float(target.counts[row])
+        if n >= count:
+            return 0.0
+        return math.exp(_exponent(target, state, n, count) - state.shift)
+
+    def _weigh(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
+        """All weights anew, scaled to a largest one of 1."""
+        open_rows = [
+            (row, _exponent(target, state, n, c))
+            for row, (n, c) in enumerate(
+                zip(collected.tolist(), target.counts.tolist(), strict=True)
+            )
+            if n < c
+        ]
+        state.shift = max((exponent for _, exponent in open_rows), default=0.0)
+        state.weights = np.zeros(len(target))
+        for row, exponent in open_rows:
+            state.weights[row] = math.exp(exponent - state.shift)
+        state.total = _sum(state.weights)
+
+
+def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> float:
+    """-xi c_max n/c - log c."""
+    return -(state.rate * target.largest_count * n / count) - math.log(count)
+
+
+def learning_rate(rows: int, variance: float) -> float:
+    """xi = min{1, C sqrt(ln N / V)}."""
+    if variance <= 0:
+        return 1.0
+    return min(1.0, RATE * math.sqrt(math.log(max(rows, 2)) / variance))
+
+
+def loss_variance(target: Target, state: AdversaryState, gains: Gains) -> float:
+    """Var_lambda of the losses, scaled into [0, 1] by the most a path can collect of a row."""
+    if state.total <= 0:
+        return 0.0
+    most = most_per_episode(target)
+    mean = square = 0.0
+    for row, gain in gains.items():
+        loss = gain / most
+        mean += state.weights[row] * loss
+        square += state.weights[row] * (loss * loss)
+    mean, square = mean / state.total, square / state.total
+    return max(0.0, square - mean * mean)
+
+
+def most_per_episode(target: Target) -> float:
+    """1 if every row concerns one stage, H if some row is open to all."""
+    return float(target.shape.horizon) if (target.rows[:, 0] == ANY).any() else 1.0
+
+
+def smallest_count(target: Target) -> float:
+    """c_min = (min_X c) v 1."""
+    return max(1.0, float(target.counts.min()))
+
+
+def level_support(target: Target, level: int) -> BoolArray:
+    """X_k: everything at level 0, later the rows with c > c_min 2^k."""
+    if level == 0:
+        return np.ones(len(target), dtype=np.bool_)
+    return target.counts > smallest_count(target) * 2.0**level
+
+
+def reached_level(target: Target, collected: FloatArray) -> int:
+    """The largest k such that all rows outside X_k are covered (line 10 of Algorithm 1).
+
+    Rows outside X_k ask for at most c_min 2^k, so the open row that asks least decides: it
+    has to lie in X_k. Once all is covered the game is over and no level matters.
+    """
+    still_open = target.counts[collected < target.counts]
+    if not still_open.size:
+        return 0
+    smallest = float(still_open.min())
+    level = 0
+    while smallest > smallest_count(target) * 2.0 ** (level + 1):
+        level += 1
+    return level
+
+
+def _exp(exponents: FloatArray) -> FloatArray:
+    """exp by the C library, entry by entry: NumPy's own differs in the last bit."""
+    return np.array([math.exp(x) for x in exponents.tolist()])
+
+
+def _sum(values: FloatArray) -> float:
+    """The sum from left to right, as a loop would do it."""
+    return float(np.cumsum(values)[-1]) if len(values) else 0.0

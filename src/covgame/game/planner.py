@@ -1,0 +1,144 @@
+"""Planners: from counts and a reward to the next policy, by optimism.
+
+Appendix C of the paper (UCBVI for changing rewards), and our range-aware form of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from covgame.game.counts import Counts
+from covgame.mdp import dp
+from covgame.mdp.transitions import Transitions
+from covgame.types import FloatArray, FloatHSA, IntArray, Policy, Shape
+
+
+class Planner(Protocol):
+    """Chooses the policy of the next episode; stateless."""
+
+    def plan(self, counts: Counts, reward: FloatHSA) -> Policy:
+        """A policy that goes for the reward, as far as the counts can tell."""
+        ...
+
+
+class Optimism(Protocol):
+    """How an estimate of the continuation becomes an upper bound on Q."""
+
+    def upper_q(
+        self,
+        reward: FloatArray,
+        mean: FloatArray,
+        variance: FloatArray,
+        observed: FloatArray,
+        remaining: float,
+    ) -> FloatArray:
+        """Q_h per pair; ``remaining`` bounds what any path earns after this stage."""
+        ...
+
+
+@dataclass(frozen=True)
+class PaperOptimism:
+    """Q = min(1, r + p V + max{sqrt(8 Var beta/n), 8 beta/n}), infinite bonus at n = 0."""
+
+    shape: Shape
+    delta: float
+
+    @property
+    def log_cells(self) -> float:
+        """log(2SAH/delta)."""
+        return math.log(2 * self.shape.cells / self.delta)
+
+    def beta(self, observed: FloatArray) -> FloatArray:
+        """beta(n, delta) = log(2SAH/delta) + S log(8e(n+1)) (Appendix C)."""
+        logs = np.array([math.log(8 * math.e * (n + 1)) for n in observed.tolist()])
+        return self.log_cells + self.shape.states * logs
+
+    def upper_q(
+        self,
+        reward: FloatArray,
+        mean: FloatArray,
+        variance: FloatArray,
+        observed: FloatArray,
+        remaining: float,
+    ) -> FloatArray:
+        del remaining  # the paper clips at 1
+        bonus = _bonus(variance, 8 * self.beta(observed), observed, 1.0)
+        return np.minimum(1.0, reward + mean + bonus)
+
+
+@dataclass(frozen=True)
+class RangeAwareOptimism:
+    """Q = r + min(R, p V + max{sqrt(b Var/n), b R/n}), R what any path can still earn.
+
+    With b = 8 beta still an upper bound; with a small constant a heuristic that never gives
+    up on a reachable cell, because an action not tried yet promises all that is left.
+    """
+
+    b: float = 0.1
+
+    def upper_q(
+        self,
+        reward: FloatArray,
+        mean: FloatArray,
+        variance: FloatArray,
+        observed: FloatArray,
+        remaining: float,
+    ) -> FloatArray:
+        bonus = _bonus(variance, np.full_like(observed, self.b), observed, remaining)
+        return reward + np.minimum(remaining, mean + bonus)
+
+
+def _bonus(variance: FloatArray, b: FloatArray, observed: FloatArray, scale: float) -> FloatArray:
+    """max{sqrt(b Var/n), b scale/n}, infinite at n = 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(
+            observed > 0,
+            np.maximum(np.sqrt(b * variance / observed), b * scale / observed),
+            np.inf,
+        )
+
+
+@dataclass(frozen=True)
+class OptimisticPlanner:
+    """Backward induction on upper bounds; ties go to the less visited action."""
+
+    optimism: Optimism
+
+    def plan(self, counts: Counts, reward: FloatHSA) -> Policy:
+        shape = counts.shape
+        chosen = np.empty(shape.hs, dtype=np.int64)
+        following, remaining = np.zeros(shape.states), 0.0
+        for h in reversed(range(shape.horizon)):
+            q = reward[h]
+            if h + 1 < shape.horizon:
+                mean, square = counts.moments(h, following)
+                variance = np.maximum(square - mean * mean, 0.0)
+                observed = counts.observed(h)
+                q = self.optimism.upper_q(reward[h].ravel(), mean, variance, observed, remaining)
+                q = q.reshape(shape.states, shape.actions)
+            chosen[h] = _greedy(q, counts.visits[h])
+            following = q[np.arange(shape.states), chosen[h]]
+            remaining = remaining + float(reward[h].max())
+        return Policy.deterministic(chosen, shape.actions)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownModelPlanner:
+    """The optimal policy for the reward on a given kernel: the paper's known-model variant."""
+
+    transitions: Transitions
+
+    def plan(self, counts: Counts, reward: FloatHSA) -> Policy:
+        del counts
+        return dp.backward_induction(self.transitions, reward).policy
+
+
+def _greedy(q: FloatArray, visits: IntArray) -> IntArray:
+    """A best action per state, the least visited among the best, the first among those."""
+    best = q == q.max(axis=1, keepdims=True)
+    fewest: IntArray = np.where(best, visits, np.iinfo(np.int64).max).argmin(axis=1)
+    return fewest

@@ -1,0 +1,19 @@
+"""Presets: values handed to the same game, not copies of it."""
+
+from __future__ import annotations
+
+from covgame.game.adversary import TargetAware, WeightedMajority
+from covgame.game.game import Game
+from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
+from covgame.targets.target import Target
+
+
+def default_game(target: Target, *, pooled: bool) -> Game:
+    """Range-aware optimism and the target-aware adversary."""
+    return Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), pooled=pooled)
+
+
+def paper_game(target: Target, *, delta: float) -> Game:
+    """Algorithm 1 with WMF and UCBVI, delta/2 to the planner; the paper never pools."""
+    optimism = PaperOptimism(target.shape, delta / 2)
+    return Game(target, OptimisticPlanner(optimism), WeightedMajority(), pooled=False)

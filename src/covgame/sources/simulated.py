@@ -1,0 +1,71 @@
+"""Episodes simulated from a model: the world's side of the game."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from covgame.episodes import LAST, Episode
+from covgame.mdp.model import TabularMDP
+from covgame.rng import uniforms
+from covgame.types import END, FloatArray, Policy, Shape
+
+STREAM = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedSource:
+    """Plays episodes of a model; episode i depends on the seed, i and the policy alone."""
+
+    model: TabularMDP
+    seed: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        return self.model.shape
+
+    @property
+    def stationary(self) -> bool:
+        return self.model.transitions.stationary
+
+    def play(self, policy: Policy, episode: int) -> Episode:
+        """One episode. Each step uses three numbers: action, successor, reward."""
+        H, _, A = self.shape.hsa
+        numbers = uniforms(self.seed, STREAM, episode, 1 + 3 * H)
+        steps: list[tuple[int, int, float, int]] = []
+        state = _draw(self.model.initial, numbers[0])
+        for h in range(H):
+            act, move, earn = numbers[1 + 3 * h : 4 + 3 * h]
+            action = _choose(policy, h, state, act)
+            row = state * A + action
+            successor = LAST if h + 1 == H else self._successor(h, row, move)
+            reward = float(earn < self.model.rewards[h, state, action])
+            steps.append((state, action, reward, successor))
+            if successor in (END, LAST):
+                break
+            state = successor
+        states, actions, rewards, successors = zip(*steps, strict=True)
+        return Episode(
+            np.array(states, dtype=np.int64),
+            np.array(actions, dtype=np.int64),
+            np.array(rewards, dtype=np.float64),
+            np.array(successors, dtype=np.int64),
+        )
+
+    def _successor(self, h: int, row: int, number: float) -> int:
+        kernel = self.model.transitions.stages[h]
+        entries = slice(kernel.start[row], kernel.start[row + 1])
+        return int(kernel.next_state[entries][_draw(kernel.probability[entries], number)])
+
+
+def _draw(probabilities: FloatArray, number: float) -> int:
+    """The index whose share of [0, 1) holds the number; the last possible one takes the rest."""
+    index = int(np.searchsorted(np.cumsum(probabilities), number, side="right"))
+    return min(index, int(np.flatnonzero(probabilities)[-1]))
+
+
+def _choose(policy: Policy, h: int, state: int, number: float) -> int:
+    if policy.is_stochastic:
+        return _draw(policy.table[h, state], number)
+    return int(policy.table[h, state])

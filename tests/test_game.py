@@ -1,0 +1,433 @@
+"""The game: Algorithm 1's pieces, the players' contracts, and compiled = readable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import covgame as cg
+from covgame.episodes import LAST, Episode
+from covgame.game.adversary import (
+    Adversary,
+    TargetAware,
+    WeightedMajority,
+    level_support,
+    reached_level,
+)
+from covgame.game.counts import Counts
+from covgame.game.game import Game, rounds
+from covgame.game.planner import (
+    KnownModelPlanner,
+    OptimisticPlanner,
+    PaperOptimism,
+    RangeAwareOptimism,
+)
+from covgame.game.presets import default_game, paper_game
+from covgame.mdp import dp
+from covgame.mdp.model import TabularMDP
+from covgame.rng import uniforms
+from covgame.sources.compiled import blocks
+from covgame.sources.simulated import SimulatedSource
+from covgame.targets.requests import drop_rarely_reached, parse_request
+from covgame.targets.target import Target
+from covgame.types import END, Shape
+from tests.worlds import dense_kernel, random_counts, random_policy, worlds
+
+seeds = st.integers(0, 2**31)
+GAMES: dict[str, Callable[[Target, bool], Game]] = {
+    "default": lambda target, pooled: default_game(target, pooled=pooled),
+    "paper": lambda target, _: paper_game(target, delta=0.1),
+    "paper, range-aware": lambda target, pooled: Game(
+        target, OptimisticPlanner(RangeAwareOptimism()), WeightedMajority(), pooled=pooled
+    ),
+}
+ADVERSARIES: list[Adversary] = [TargetAware(), WeightedMajority()]
+
+
+def reachable_target(world: TabularMDP, text: str) -> Target:
+    wanted = parse_request(text).resolve(world.transitions)
+    return drop_rarely_reached(wanted, world.transitions, 0.02).target
+
+
+# ---------------------------------------------------------------- randomness and episodes
+
+
+def test_numbers_depend_on_the_key_alone() -> None:
+    assert uniforms(1, 0, 5, 10).tolist() == uniforms(1, 0, 5, 20)[:10].tolist()
+    keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (2**62, 3, 10**15)]
+    drawn = {tuple(uniforms(*key, 4)) for key in keys}
+    assert len(drawn) == len(keys)
+
+
+def test_numbers_are_uniform_and_unrelated() -> None:
+    table = np.array([uniforms(7, 0, episode, 8) for episode in range(4000)])
+    assert 0 <= table.min()  # noqa: SIM300
+    assert table.max() < 1
+    shares = np.histogram(table, bins=20)[0] / table.size
+    np.testing.assert_allclose(shares, 0.05, atol=0.004)
+    within = np.corrcoef(table, rowvar=False) - np.eye(8)
+    assert np.abs(within).max() < 0.07
+    across = np.corrcoef(table[:-1, 0], table[1:, 0])[0, 1]
+    assert abs(across) < 0.07
+
+
+@pytest.mark.parametrize("stationary", [True, False])
+def test_simulated_episodes_follow_the_kernel(stationary: bool) -> None:
+    """Visits of 4,000 episodes against the exact occupancy, within 5 standard deviations."""
+    name = f"garnet:states=4,actions=2,horizon=3,stationary={str(stationary).lower()}"
+    world = cg.make(name).require_model("a test")
+    policy = random_policy(np.random.default_rng(0), world.shape)
+    source = SimulatedSource(world, seed=1)
+    counts = Counts(world.shape, pooled=stationary)
+    earned = 0.0
+    for number in range(4000):
+        episode = source.play(policy, number)
+        counts.add(episode)
+        earned += episode.reward.sum()
+    exact = dp.occupancy(world.transitions, policy)
+    spread = np.sqrt(exact * (1 - exact) / 4000)
+    assert (np.abs(counts.visits / 4000 - exact) <= 5 * spread + 1e-12).all()
+    value = dp.initial_value(
+        world.transitions, dp.evaluate(world.transitions, policy, world.rewards)
+    )
+    assert earned / 4000 == pytest.approx(value, abs=5 * math.sqrt(3 / 4000))
+
+
+@given(worlds(), seeds)
+def test_episodes_are_possible_and_end_as_they_should(world: TabularMDP, seed: int) -> None:
+    policy = random_policy(np.random.default_rng(seed), world.shape)
+    episode = SimulatedSource(world, seed).play(policy, 0)
+    dense = dense_kernel(world)
+    assert world.initial[episode.state[0]] > 0
+    for h, (s, a, following) in enumerate(
+        zip(episode.state, episode.action, episode.next_state, strict=True)
+    ):
+        if following != LAST:
+            assert dense[h, s, a, following] > 0
+    assert episode.next_state[-1] in (END, LAST)
+    assert (episode.next_state[-1] == LAST) == (len(episode) == world.shape.horizon)
+    for (_, before), (after, _) in pairwise(
+        zip(episode.state.tolist(), episode.next_state.tolist(), strict=True)
+    ):
+        assert before == after
+
+
+# ------------------------------------------------------------------------------- counts
+
+
+@given(worlds(), seeds, st.booleans())
+def test_counts_against_a_dictionary(world: TabularMDP, seed: int, pooled: bool) -> None:
+    counts = Counts(world.shape, pooled=pooled)
+    source, rng = SimulatedSource(world, seed), np.random.default_rng(seed)
+    seen: dict[tuple[int, int, int, int], int] = {}
+    for number in range(40):
+        episode = source.play(random_policy(rng, world.shape), number)
+        counts.add(episode)
+        for h, (s, a, following) in enumerate(
+            zip(
+                episode.state.tolist(),
+                episode.action.tolist(),
+                episode.next_state.tolist(),
+                strict=True,
+            )
+        ):
+            if following != LAST:
+                key = (0 if pooled else h, s, a, following)
+                seen[key] = seen.get(key, 0) + 1
+    H, S, A = world.shape.hsa
+    expected = np.zeros((H, S, A, S + 1))
+    for (h, s, a, following), n in seen.items():
+        expected[h, s, a, following] = n
+    if pooled:
+        expected[:] = expected[0]
+    n = expected.sum(axis=3, keepdims=True)
+    estimate = np.divide(expected, n, out=np.zeros_like(expected), where=n > 0)
+    kernel = counts.kernel()
+    values = rng.normal(size=S)
+    for h in range(H):
+        np.testing.assert_array_equal(counts.observed(h), n[h].ravel())
+        mean, square = counts.moments(h, values)
+        padded = np.append(values, 0.0)
+        np.testing.assert_allclose(mean, (estimate[h] @ padded).ravel(), atol=1e-12)
+        np.testing.assert_allclose(square, (estimate[h] @ padded**2).ravel(), atol=1e-12)
+        np.testing.assert_allclose(kernel.stages[h].expect(values), mean, atol=1e-12)
+    assert counts.visits[0].sum() == counts.n_episodes == 40
+
+
+# ------------------------------------------------------------------------------ planner
+
+
+@given(worlds(max_horizon=4, max_states=4), seeds)
+def test_the_papers_optimism_dominates_the_truth(world: TabularMDP, seed: int) -> None:
+    """Lemma optimism: with valid beta the planned value is at least V* (reward sums to 1)."""
+    rng = np.random.default_rng(seed)
+    reward = rng.dirichlet(np.ones(world.shape.cells)).reshape(world.shape.hsa)
+    counts = Counts(world.shape, pooled=False)
+    source = SimulatedSource(world, seed)
+    for number in range(60):
+        counts.add(source.play(random_policy(rng, world.shape), number))
+    upper = upper_values(PaperOptimism(world.shape, 0.05), counts, reward)
+    truth = dp.backward_induction(world.transitions, reward).values
+    assert (upper >= truth - 1e-12).all()
+
+
+@given(worlds(max_horizon=4, max_states=4), seeds)
+def test_range_aware_optimism_with_a_valid_constant_dominates_and_is_tighter(
+    world: TabularMDP, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    reward = rng.dirichlet(np.ones(world.shape.cells)).reshape(world.shape.hsa)
+    counts = Counts(world.shape, pooled=False)
+    source = SimulatedSource(world, seed)
+    for number in range(60):
+        counts.add(source.play(random_policy(rng, world.shape), number))
+    paper = PaperOptimism(world.shape, 0.05)
+    valid = 8 * float(paper.beta(np.array([60.0]))[0])
+    upper = upper_values(RangeAwareOptimism(valid), counts, reward)
+    truth = dp.backward_induction(world.transitions, reward).values
+    assert (upper >= truth - 1e-12).all()
+    assert (upper <= np.flip(np.cumsum(np.flip(reward.max(axis=(1, 2)))))[:, None] + 1e-12).all()
+
+
+def upper_values(
+    optimism: PaperOptimism | RangeAwareOptimism, counts: Counts, reward: np.ndarray
+) -> np.ndarray:
+    """The planner's recursion, kept for all stages."""
+    H, S, A = counts.shape.hsa
+    values, following, remaining = np.zeros((H, S)), np.zeros(S), 0.0
+    for h in reversed(range(H)):
+        q = reward[h]
+        if h + 1 < H:
+            mean, square = counts.moments(h, following)
+            variance = np.maximum(square - mean * mean, 0.0)
+            q = optimism.upper_q(
+                reward[h].ravel(), mean, variance, counts.observed(h), remaining
+            ).reshape(S, A)
+        values[h] = following = q.max(axis=1)
+        remaining += float(reward[h].max())
+    return values
+
+
+def test_beta_is_the_papers() -> None:
+    """beta(n, delta) = log(2SAH/delta) + S log(8e(n+1)), by hand for S=2, A=3, H=4, n=9."""
+    beta = PaperOptimism(Shape(4, 2, 3), 0.1).beta(np.array([9.0]))[0]
+    assert beta == pytest.approx(math.log(480) + 2 * math.log(80 * math.e))
+
+
+def test_ties_go_to_the_less_visited_action() -> None:
+    counts = Counts(Shape(1, 1, 3), pooled=False)
+    planner = OptimisticPlanner(RangeAwareOptimism())
+    order = []
+    for _ in range(6):
+        action = int(planner.plan(counts, np.ones((1, 1, 3))).table[0, 0])
+        order.append(action)
+        counts.add(Episode(np.array([0]), np.array([action]), np.zeros(1), np.array([LAST])))
+    assert order == [0, 1, 2, 0, 1, 2]
+
+
+# ---------------------------------------------------------------------------- adversary
+
+
+def test_levels_of_algorithm_1() -> None:
+    """c = 1, 2, 3, 5, 9: X_1 = {3, 5, 9}, X_2 = {5, 9}, X_3 = {9}."""
+    counts = np.array([1.0, 2.0, 3.0, 5.0, 9.0])
+    target = Target.of_cells(counts.reshape(1, 1, 5))
+    assert [level_support(target, k).sum() for k in range(4)] == [5, 3, 2, 1]
+    nothing = np.zeros(5)
+    assert reached_level(target, nothing) == 0
+    assert reached_level(target, np.array([1.0, 1, 0, 0, 0])) == 0
+    assert reached_level(target, np.array([1.0, 2, 0, 0, 0])) == 1
+    assert reached_level(target, np.array([1.0, 2, 3, 0, 0])) == 2
+    assert reached_level(target, np.array([1.0, 2, 0, 5, 0])) == 1
+    assert reached_level(target, np.array([1.0, 2, 3, 5, 8])) == 3
+
+
+def test_counts_below_one_do_not_shift_the_levels() -> None:
+    target = Target.of_cells(np.array([0.1, 0.4, 1.5, 5.0]).reshape(1, 1, 4))
+    assert level_support(target, 1).tolist() == [False, False, False, True]
+
+
+def test_a_change_of_level_restarts_the_forecaster() -> None:
+    target = Target.of_cells(np.array([1.0, 4.0, 16.0]).reshape(1, 1, 3))
+    adversary = WeightedMajority()
+    state = adversary.start(target)
+    np.testing.assert_allclose(state.weights, 1 / 3)
+    adversary.observe(target, state, {1: 1}, np.array([0.0, 1.0, 0.0]))
+    assert state.level == 0
+    assert state.variance > 0
+    assert state.weights[1] < state.weights[0]
+    adversary.observe(target, state, {0: 1}, np.array([1.0, 1.0, 0.0]))
+    assert (state.level, state.variance) == (1, 0.0)
+    np.testing.assert_allclose(state.weights, [0, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("adversary", ADVERSARIES)
+@given(worlds(), seeds)
+def test_adversaries_keep_their_contract(
+    adversary: Adversary, world: TabularMDP, seed: int
+) -> None:
+    """Weights are finite, not negative, add up to ``total``, and some open row has one."""
+    target = Target.of_cells(random_counts(np.random.default_rng(seed), world))
+    if not len(target):
+        return
+    game = Game(target, OptimisticPlanner(RangeAwareOptimism()), adversary, pooled=False)
+    for number, round_ in enumerate(rounds(game, SimulatedSource(world, seed))):
+        weights = game.state.weights
+        assert np.isfinite(weights).all()
+        assert (weights >= 0).all()
+        assert weights.sum() == pytest.approx(game.state.total, rel=1e-6)
+        if round_.covered or number > 60:
+            break
+        assert weights[game.collected < target.counts].max() > 0
+
+
+def test_weights_do_not_underflow() -> None:
+    """c = 1000 and one row that lags far behind: exp(-1000) is nothing without a shift."""
+    target = Target.of_cells(np.array([1000.0, 1000.0, 5.0]).reshape(1, 1, 3))
+    adversary = TargetAware()
+    state = adversary.start(target)
+    collected = np.zeros(3)
+    for _ in range(999):
+        collected += [1, 1, 0]
+        adversary.observe(target, state, {0: 1, 1: 1}, collected)
+    assert state.weights[2] > 0
+    collected[2] = 5
+    adversary.observe(target, state, {2: 5}, collected)
+    assert state.weights[:2].min() > 0
+
+
+@given(seeds, st.integers(2, 12), st.sampled_from(["random", "greedy", "switching"]))
+def test_the_forecasters_regret(seed: int, rows: int, kind: str) -> None:
+    """Regret <= sqrt(R L) + R with R = 16 log N, on hostile sequences of losses."""
+    rng = np.random.default_rng(seed)
+    target = Target.of_cells(np.full((1, 1, rows), 1e9))
+    adversary = WeightedMajority()
+    state = adversary.start(target)
+    collected, paid = np.zeros(rows), 0.0
+    for t in range(300):
+        if kind == "random":
+            losses = (rng.random(rows) < rng.random()).astype(float)
+        elif kind == "greedy":
+            losses = (state.weights >= np.median(state.weights)).astype(float)
+        else:
+            losses = (np.arange(rows) % 2 == (t // 50) % 2).astype(float)
+        paid += float(state.weights @ losses)
+        collected = collected + losses
+        adversary.observe(
+            target, state, dict.fromkeys(np.flatnonzero(losses).tolist(), 1), collected
+        )
+    bound = 16 * math.log(max(rows, 2))
+    assert paid - collected.min() <= math.sqrt(bound * paid) + bound
+
+
+# --------------------------------------------------------------------------------- game
+
+
+WORLDS = ["riverswim:states=5,horizon=8", "grid:rows=3,columns=3,horizon=6,ends=true",
+          "garnet:states=6,actions=3,horizon=5", "tree:horizon=3,actions=2"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", GAMES)
+@pytest.mark.parametrize("text", ["uniform:3", "uniform:3/pair", "proportional:40"])
+@pytest.mark.parametrize("name", WORLDS)
+def test_compiled_blocks_are_the_readable_episodes(name: str, text: str, kind: str) -> None:
+    world = cg.make(name).require_model("a test")
+    target = reachable_target(world, text)
+    most, source = 150, SimulatedSource(world, seed=11)
+    readable = GAMES[kind](target, world.transitions.stationary)
+    played = [r.episode for r, _ in zip(rounds(readable, source), range(most), strict=False)]
+    compiled = GAMES[kind](target, world.transitions.stationary)
+    number = 0
+    for block in blocks(compiled, source, size=37):
+        first = 0
+        for length in block.lengths.tolist():
+            if number == len(played):
+                break
+            steps, episode = slice(first, first + length), played[number]
+            np.testing.assert_array_equal(block.state[steps], episode.state)
+            np.testing.assert_array_equal(block.action[steps], episode.action)
+            np.testing.assert_array_equal(block.reward[steps], episode.reward)
+            np.testing.assert_array_equal(block.next_state[steps], episode.next_state)
+            first, number = first + length, number + 1
+        if number == len(played):
+            break
+    assert number == len(played)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_compiled_state_is_the_readable_state(pooled: bool) -> None:
+    """After the same episodes everything that is remembered is the same, to the last bit."""
+    world = cg.make("riverswim:states=5,horizon=8").require_model("a test")
+    target = reachable_target(world, "uniform:4")
+    source = SimulatedSource(world, seed=2)
+    readable, compiled = (default_game(target, pooled=pooled) for _ in range(2))
+    for _ in rounds(readable, source):
+        pass
+    for _ in blocks(compiled, source, size=10_000, record=False):
+        pass
+    assert readable.covered
+    assert compiled.covered
+    np.testing.assert_array_equal(compiled.counts.visits, readable.counts.visits)
+    np.testing.assert_array_equal(compiled.collected, readable.collected)
+    np.testing.assert_array_equal(compiled.state.weights, readable.state.weights)
+    assert compiled.state.variance == readable.state.variance
+    assert compiled.state.total == readable.state.total
+    assert compiled.counts.n_episodes == readable.counts.n_episodes
+    one, other = compiled.counts.kernel(), readable.counts.kernel()
+    np.testing.assert_array_equal(one.next_state, other.next_state)
+    np.testing.assert_array_equal(one.probability, other.probability)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_size_of_blocks_changes_nothing(size: int) -> None:
+    world = cg.make("garnet:states=6,actions=3,horizon=5").require_model("a test")
+    target = reachable_target(world, "uniform:3")
+    game = default_game(target, pooled=False)
+    states = [b.state for b in blocks(game, SimulatedSource(world, 0), size=size)]
+    again = default_game(target, pooled=False)
+    whole = [b.state for b in blocks(again, SimulatedSource(world, 0), size=10_000)]
+    np.testing.assert_array_equal(np.concatenate(states), np.concatenate(whole))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_covered_game_has_what_was_asked(name: str) -> None:
+    world = cg.make(name).require_model("a test")
+    target = reachable_target(world, "uniform:5/pair")
+    game = default_game(target, pooled=world.transitions.stationary)
+    for _ in blocks(game, SimulatedSource(world, 3), size=100, record=False):
+        assert game.counts.n_episodes < 5000
+    assert (target.collected(game.counts.visits) >= target.counts).all()
+    np.testing.assert_array_equal(target.collected(game.counts.visits), game.collected)
+
+
+def test_the_mean_number_of_episodes_respects_the_lower_bound() -> None:
+    """E[tau] >= phi*: the mean of 60 runs, less four standard errors, is no proof against it."""
+    world = cg.make("deepsea:size=5,noise=0.2").require_model("a test")
+    target = reachable_target(world, "uniform:4")
+    taus = []
+    for seed in range(60):
+        game = default_game(target, pooled=True)
+        for _ in blocks(game, SimulatedSource(world, seed), size=500, record=False):
+            pass
+        taus.append(game.counts.n_episodes)
+    phi = cg.plan(world, target).min_episodes
+    error = np.std(taus) / math.sqrt(len(taus))
+    assert np.mean(taus) + 4 * error >= phi
+    assert np.mean(taus) <= 1.3 * phi
+
+
+def test_the_known_model_variant_plays() -> None:
+    world = cg.make("riverswim:states=4,horizon=6").require_model("a test")
+    target = reachable_target(world, "uniform:3")
+    game = Game(target, KnownModelPlanner(world.transitions), TargetAware(), pooled=True)
+    last = None
+    for last in rounds(game, SimulatedSource(world, 0)):
+        assert last.n_episodes < 2000
+    assert last is not None
+    assert last.covered
