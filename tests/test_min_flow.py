@@ -18,6 +18,7 @@ from covgame.flow.polytope import SparseColumns, flow_polytope
 from covgame.mdp import dp
 from covgame.mdp.families import FAMILIES, Builder
 from covgame.mdp.model import TabularMDP
+from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from covgame.types import ANY, Policy, Shape
 from tests.worlds import (
@@ -257,8 +258,19 @@ def test_a_large_program_goes_through_the_other_methods(monkeypatch: pytest.Monk
     expected = cg.plan("garnet", "uniform:50").min_episodes
     monkeypatch.setattr(min_flow_module, "SMALL", 0)
     assert cg.plan("garnet", "uniform:50").min_episodes == pytest.approx(expected, rel=1e-5)
-    monkeypatch.setattr(min_flow_module, "CHEAP_ELIMINATION", 0.0)
+    monkeypatch.setattr(min_flow_module, "_spreads_slowly", lambda _: True)
     assert cg.plan("garnet", "uniform:50").min_episodes == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_choice_of_method_looks_at_the_world() -> None:
+    def first(name: str, text: str) -> Method:
+        transitions = cg.make(name).require_model("a test").transitions
+        return min_flow_module._methods(transitions, parse_request(text).resolve(transitions))[0]
+
+    assert first("riverswim", "uniform:1") is Method.VERTEX
+    assert first("grid:rows=30,columns=30,horizon=40", "uniform:1") is Method.INTERIOR
+    assert first("riverswim:states=50,horizon=250", "uniform:1/state") is Method.FIRST_ORDER
+    assert first("garnet:states=500,horizon=6", "uniform:1") is Method.FIRST_ORDER
 
 
 @pytest.mark.parametrize(("large", "small"), [(1e8, 1.0), (1e6, 1e-3), (1e9, 50.0)])

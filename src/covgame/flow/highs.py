@@ -26,7 +26,13 @@ OPTIONS: dict[Method, dict[str, Any]] = {
     Method.VERTEX: {"solver": "ipm", "run_crossover": "on"},
     Method.SIMPLEX: {"solver": "simplex"},
     Method.INTERIOR: {"solver": "ipm", "run_crossover": "off"},
-    Method.FIRST_ORDER: {"solver": "pdlp", "pdlp_optimality_tolerance": 1e-8},
+    Method.FIRST_ORDER: {
+        "solver": "pdlp",
+        "presolve": "off",
+        "pdlp_optimality_tolerance": 1e-6,
+        "primal_feasibility_tolerance": 1e-6,
+        "dual_feasibility_tolerance": 1e-6,
+    },
 }
 
 

@@ -29,8 +29,8 @@ from covgame.types import FloatArray, FloatHS, FloatHSA, IntArray, Policy
 SMALL = 5_000
 """Up to so many cells an exact vertex is cheap."""
 
-CHEAP_ELIMINATION = 1e9
-"""Up to so much elimination work the interior-point method is the fastest."""
+LONG_GROUP = 200
+"""Groups of more cells than that are rows so dense that the interior-point method suffers."""
 
 OUT_OF_RANGE = (
     "covering this target takes more episodes than double precision can handle; "
@@ -40,8 +40,9 @@ OUT_OF_RANGE = (
 GOOD_GAP = 1e-5
 """Relative distance of the two certified bounds with which a proposal is accepted."""
 
-SPREADING_ROUNDS = 100
-ENOUGH_SPREAD = 1.1
+SPREADING_ROUNDS = {Method.FIRST_ORDER: 400}
+FEW_ROUNDS = 50
+ENOUGH_SPREAD = 1.02
 SMALLEST_SPREAD = 1e-200
 
 MIXTURES = np.concatenate([[0.0], np.logspace(-15, 0, 61)])
@@ -104,9 +105,10 @@ def min_flow(transitions: Transitions, target: Target, natural: FloatHSA | None 
 
 def _best_certified(transitions: Transitions, target: Target, natural: FloatHSA | None) -> MinFlow:
     """The best that the proposals prove; they stop as soon as it is good enough."""
+    methods = _methods(transitions, target)
     if natural is None:
-        natural = natural_flow(transitions)
-    proposals = _proposals(transitions, target, natural)
+        natural = natural_flow(transitions, SPREADING_ROUNDS.get(methods[0], FEW_ROUNDS))
+    proposals = _proposals(transitions, target, natural, methods)
     best = certify(transitions, target, *next(proposals), natural)
     while best.dual_gap > GOOD_GAP:
         proposal = next(proposals, None)
@@ -142,13 +144,12 @@ def _episodes_needed(target: Target, occupancy: FloatHSA) -> float:
 
 
 def _proposals(
-    transitions: Transitions, target: Target, natural: FloatHSA
+    transitions: Transitions, target: Target, natural: FloatHSA, methods: tuple[Method, ...]
 ) -> Iterator[tuple[FloatHSA, FloatArray]]:
     """Flows and prices from the solver, by one method after another."""
     polytope = flow_polytope(transitions)
     program = ScaledProgram(target, polytope, natural.sum(axis=2))
     failures: list[SolverFailed] = []
-    methods = _methods(polytope, program)
     for method in methods:
         try:
             answer = solve(program.program, method)
@@ -160,13 +161,32 @@ def _proposals(
         raise SolverFailed(f"{OUT_OF_RANGE} ({failures[0]})")
 
 
-def _methods(polytope: FlowPolytope, program: ScaledProgram) -> tuple[Method, ...]:
-    """Which methods to try, the most promising first (decision record 3 has the figures)."""
-    if len(polytope.cells) <= SMALL:
+def _methods(transitions: Transitions, target: Target) -> tuple[Method, ...]:
+    """Which methods to try, the most promising first (decision record 3 has the figures).
+
+    The choice looks at the world, never at the clock, so that the same call gives the same
+    answer.
+    """
+    cells = int(dp.reachable(transitions).sum()) * transitions.shape.actions
+    if cells <= SMALL:
         return (Method.VERTEX, Method.INTERIOR, Method.SIMPLEX, Method.FIRST_ORDER)
-    if polytope.elimination_work(program.group_entries) <= CHEAP_ELIMINATION:
+    if _spreads_slowly(transitions) and _longest_group(target) <= LONG_GROUP:
         return (Method.INTERIOR, Method.FIRST_ORDER)
     return (Method.FIRST_ORDER, Method.INTERIOR)
+
+
+def _spreads_slowly(transitions: Transitions) -> bool:
+    """Whether moves are local: states come into reach like an area, not like an explosion.
+
+    Elimination stays sparse in such worlds, on which the interior-point method thrives.
+    """
+    in_reach = dp.reachable(transitions).sum(axis=1)
+    half_way = int((2 * in_reach >= in_reach.max()).argmax())
+    return bool(in_reach.max() <= 4 * half_way**2)
+
+
+def _longest_group(target: Target) -> int:
+    return int(np.bincount(target.members.row).max(initial=0))
 
 
 def certify(
@@ -306,7 +326,7 @@ class ScaledProgram:
         return np.maximum(prices, 0.0)
 
 
-def natural_flow(transitions: Transitions) -> FloatHSA:
+def natural_flow(transitions: Transitions, rounds: int = FEW_ROUNDS) -> FloatHSA:
     """Occupancy of a mixture of policies that spreads over all reachable states.
 
     Starts from the uniform policy and mixes in, round by round, the best response to the
@@ -317,7 +337,7 @@ def natural_flow(transitions: Transitions) -> FloatHSA:
     shape = transitions.shape
     reachable = dp.reachable(transitions)[:, :, None]
     spread = dp.occupancy(transitions, Policy.uniform(shape))
-    for round_ in range(SPREADING_ROUNDS):
+    for round_ in range(rounds):
         through = np.maximum(spread.sum(axis=2, keepdims=True), SMALLEST_SPREAD)
         wanted = np.broadcast_to(np.where(reachable, 1.0 / through, 0.0), shape.hsa)
         response = dp.backward_induction(transitions, wanted)

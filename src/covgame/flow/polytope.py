@@ -66,28 +66,6 @@ class FlowPolytope:
         position[self.states] = np.arange(len(self.states))
         return position[self.cells // self.shape.actions]
 
-    def elimination_work(self, together: tuple[IntArray, IntArray] | None = None) -> float:
-        """About how many operations it takes to eliminate the rows one by one.
-
-        That is rows times bandwidth squared, in the better of two orders: stage by stage, or
-        state by state. ``together`` are (group, column) pairs whose states are coupled too.
-        Small in worlds where moves are local, large where they lead anywhere.
-        """
-        horizon_major = np.arange(len(self.states))
-        state_major = np.empty_like(horizon_major)
-        by_state = np.lexsort((self.states // self.shape.states, self.states % self.shape.states))
-        state_major[by_state] = horizon_major
-        bandwidths = []
-        for number in (horizon_major, state_major):
-            spans = [_span(number[self.matrix.index], self.matrix.start)]
-            if together is not None and len(together[0]):
-                group, column = together
-                order = np.argsort(group, kind="stable")
-                start = np.concatenate([[0], np.cumsum(np.bincount(group))])
-                spans.append(_span(number[self.state_of_cell[column[order] - 1]], start))
-            bandwidths.append(max(spans))
-        return float(len(self.states)) * float(min(bandwidths)) ** 2
-
     def column_of_cell(self) -> IntArray:
         """The column of every cell of the world, or -1 where no policy gets."""
         columns = np.full(self.shape.cells, -1, dtype=np.int64)
@@ -135,10 +113,3 @@ def _moves(
     pair = np.repeat(np.arange(len(pairs)), np.diff(kernel.start))
     used = pairs[pair] & (kernel.next_state != END)
     return number[pair[used]], kernel.next_state[used], kernel.probability[used]
-
-
-def _span(numbers: IntArray, start: IntArray) -> int:
-    """The largest difference of numbers within one of the slices start[i]:start[i+1]."""
-    filled = start[:-1][np.diff(start) > 0]
-    spans = np.maximum.reduceat(numbers, filled) - np.minimum.reduceat(numbers, filled)
-    return int(spans.max())

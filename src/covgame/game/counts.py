@@ -25,6 +25,7 @@ class SuccessorTable:
         self.size = np.zeros(rows, dtype=np.int64)
         self.capacity = np.zeros(rows, dtype=np.int64)
         self.total = np.zeros(rows, dtype=np.int64)
+        self.share = np.zeros(rows)  # 1/total, so that planning need not divide
         self.successor = np.zeros(room, dtype=np.int64)
         self.count = np.zeros(room, dtype=np.int64)
         self.used = 0
@@ -32,6 +33,7 @@ class SuccessorTable:
     def add(self, row: int, successor: int) -> None:
         """Count one transition."""
         self.total[row] += 1
+        self.share[row] = 1.0 / self.total[row]
         first, size = self.start[row], self.size[row]
         for place in range(first, first + size):
             if self.successor[place] == successor:
@@ -114,9 +116,9 @@ class Counts:
         """
         row, successor, count = self.table.entries(*self._rows(h))
         seen = np.append(values, 0.0)[successor]
-        n = np.maximum(self.observed(h), 1.0)
-        mean = sum_by_index(row, count * seen, self.shape.pairs) / n
-        square = sum_by_index(row, count * (seen * seen), self.shape.pairs) / n
+        share = 1.0 / np.maximum(self.observed(h), 1.0)
+        mean = sum_by_index(row, count * seen, self.shape.pairs) * share
+        square = sum_by_index(row, count * (seen * seen), self.shape.pairs) * share
         return mean, square
 
     def kernel(self) -> Transitions:

@@ -94,12 +94,9 @@ class RangeAwareOptimism:
 
 def _bonus(variance: FloatArray, b: FloatArray, observed: FloatArray, scale: float) -> FloatArray:
     """max{sqrt(b Var/n), b scale/n}, infinite at n = 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(
-            observed > 0,
-            np.maximum(np.sqrt(b * variance / observed), b * scale / observed),
-            np.inf,
-        )
+    share = 1.0 / np.maximum(observed, 1.0)
+    bonus = np.maximum(np.sqrt(b * variance * share), b * scale * share)
+    return np.where(observed > 0, bonus, np.inf)
 
 
 @dataclass(frozen=True)

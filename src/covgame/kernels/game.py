@@ -65,7 +65,7 @@ def _draw(probability: Any, first: Any, last: Any, number: Any) -> Any:
 @njit(cache=True)
 def _plan(visits, table, pooled, reward, optimism, numbers, chosen, values, upper):  # type: ignore[no-untyped-def]
     """``OptimisticPlanner.plan``: fills ``chosen``; ``values`` and ``upper`` are scratch."""
-    start, size, total, successor, count = table
+    start, size, total, share, successor, count = table
     H, S, A = reward.shape
     remaining = 0.0
     for s in range(S):
@@ -82,7 +82,7 @@ def _plan(visits, table, pooled, reward, optimism, numbers, chosen, values, uppe
                 if h + 1 < H:
                     row = first_row + s * A + a
                     q = _upper_q(
-                        r, row, start, size, total, successor, count, values, remaining,
+                        r, row, start, size, total, share, successor, count, values, remaining,
                         optimism, numbers,
                     )  # fmt: skip
                 seen = visits[h, s, a]
@@ -95,11 +95,12 @@ def _plan(visits, table, pooled, reward, optimism, numbers, chosen, values, uppe
         remaining = remaining + largest
 
 
-@njit(cache=True)
-def _upper_q(r, row, start, size, total, successor, count, values, remaining, optimism, numbers):  # type: ignore[no-untyped-def]
+@njit(cache=True, inline="always")
+def _upper_q(  # type: ignore[no-untyped-def]
+    r, row, start, size, total, share, successor, count, values, remaining, optimism, numbers
+):
     """``RangeAwareOptimism.upper_q`` or ``PaperOptimism.upper_q`` of one pair."""
-    n = float(total[row])
-    if n == 0.0:
+    if total[row] == 0:
         return r + remaining if optimism == RANGE_AWARE else 1.0
     mean, square = 0.0, 0.0
     for place in range(start[row], start[row] + size[row]):
@@ -109,15 +110,22 @@ def _upper_q(r, row, start, size, total, successor, count, values, remaining, op
             seen = float(count[place])
             mean += seen * value
             square += seen * (value * value)
-    mean, square = mean / n, square / n
+    one = share[row]
+    mean, square = mean * one, square * one
     variance = max(square - mean * mean, 0.0)
     if optimism == RANGE_AWARE:
         b = numbers[0]
-        bonus = max(math.sqrt(b * variance / n), b * remaining / n)
-        return r + min(remaining, mean + bonus)
-    b = 8 * (numbers[1] + numbers[2] * math.log(8 * math.e * (n + 1)))
-    bonus = max(math.sqrt(b * variance / n), b * 1.0 / n)
-    return min(1.0, r + mean + bonus)
+        return r + min(remaining, mean + _larger(b * variance * one, b * remaining * one))
+    b = 8 * (numbers[1] + numbers[2] * math.log(8 * math.e * (float(total[row]) + 1)))
+    return min(1.0, r + mean + _larger(b * variance * one, b * 1.0 * one))
+
+
+@njit(cache=True, inline="always")
+def _larger(squared: Any, plain: Any) -> Any:
+    """max{sqrt(squared), plain}, without the root where it is the smaller one."""
+    if squared <= plain * plain:
+        return plain
+    return math.sqrt(squared)
 
 
 @njit(cache=True)
@@ -258,9 +266,10 @@ def _observe_weighted_majority(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _count_transition(row, s, start, size, capacity, total, successor, count, used):  # type: ignore[no-untyped-def]
+def _count_transition(row, s, start, size, capacity, total, share, successor, count, used):  # type: ignore[no-untyped-def]
     """``SuccessorTable.add``; the caller has seen to it that the pool has room."""
     total[row] += 1
+    share[row] = 1.0 / total[row]
     first = start[row]
     for place in range(first, first + size[row]):
         if successor[place] == s:
@@ -292,7 +301,7 @@ def play_block(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Play up to ``most_episodes``; returns (why it ended, episodes played, steps recorded)."""
     world_start, world_next, world_probability = world
-    start, size, capacity, total, successor, count = table
+    start, size, capacity, total, share, successor, count = table
     H, S, A = visits.shape
     chosen = np.zeros((H, S), dtype=np.int64)
     values, upper = np.zeros(S), np.zeros(S)
@@ -315,8 +324,8 @@ def play_block(  # type: ignore[no-untyped-def]
         if used[0] + H * largest_room > len(successor):
             return POOL_FULL, played, steps
         _plan(
-            visits, (start, size, total, successor, count), pooled, reward, optimism, numbers,
-            chosen, values, upper,
+            visits, (start, size, total, share, successor, count), pooled, reward, optimism,
+            numbers, chosen, values, upper,
         )  # fmt: skip
         key = _key(seed, stream, first_episode + played)
         s = _draw(initial, 0, S, _uniform(key, 0))
@@ -346,7 +355,7 @@ def play_block(  # type: ignore[no-untyped-def]
                 if size[row] == capacity[row]:
                     largest_room = max(largest_room, 4 * capacity[row])
                 _count_transition(
-                    row, following, start, size, capacity, total, successor, count, used
+                    row, following, start, size, capacity, total, share, successor, count, used
                 )
             if record:
                 out_state[steps] = s
