@@ -34,11 +34,21 @@ def read(name: str) -> dict[str, Any]:
     return content
 
 
-def in_own_process(module: str, *arguments: str) -> dict[str, Any]:
-    """Run ``python -m module arguments``, which prints one JSON object as its last line."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=True
-    )
+def in_own_process(module: str, *arguments: str, seconds: float) -> dict[str, Any] | None:
+    """Run ``python -m module arguments``, which prints one JSON object as its last line.
+
+    None if it took longer than it may; not every solver keeps to the limit it is given.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return None
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 

@@ -28,7 +28,6 @@ from covgame.types import FloatHS, Policy
 QUICK = ["garnet:states=30,actions=4,horizon=10"]
 FULL = [
     "garnet:states=700,actions=4,horizon=10",
-    "garnet:states=2600,actions=4,horizon=10",
     "grid:rows=35,columns=35,horizon=25",
     "riverswim:states=16,horizon=400",
 ]

@@ -20,19 +20,25 @@ class Method(Enum):
     SIMPLEX = "dual simplex"
     INTERIOR = "interior point"
     FIRST_ORDER = "primal-dual first-order method"
+    FIRST_ORDER_TIGHT = "primal-dual first-order method, tighter"
+
+
+def _first_order(tolerance: float) -> dict[str, Any]:
+    return {
+        "solver": "pdlp",
+        "presolve": "off",
+        "pdlp_optimality_tolerance": tolerance,
+        "primal_feasibility_tolerance": tolerance,
+        "dual_feasibility_tolerance": tolerance,
+    }
 
 
 OPTIONS: dict[Method, dict[str, Any]] = {
     Method.VERTEX: {"solver": "ipm", "run_crossover": "on"},
     Method.SIMPLEX: {"solver": "simplex"},
     Method.INTERIOR: {"solver": "ipm", "run_crossover": "off"},
-    Method.FIRST_ORDER: {
-        "solver": "pdlp",
-        "presolve": "off",
-        "pdlp_optimality_tolerance": 1e-6,
-        "primal_feasibility_tolerance": 1e-6,
-        "dual_feasibility_tolerance": 1e-6,
-    },
+    Method.FIRST_ORDER: _first_order(1e-6),
+    Method.FIRST_ORDER_TIGHT: _first_order(1e-8),
 }
 
 

@@ -42,7 +42,7 @@ GOOD_GAP = 1e-5
 
 SPREADING_ROUNDS = {Method.FIRST_ORDER: 400}
 FEW_ROUNDS = 50
-ENOUGH_SPREAD = 1.02
+ENOUGH_SPREAD = 1.01
 SMALLEST_SPREAD = 1e-200
 
 MIXTURES = np.concatenate([[0.0], np.logspace(-15, 0, 61)])
@@ -172,7 +172,7 @@ def _methods(transitions: Transitions, target: Target) -> tuple[Method, ...]:
         return (Method.VERTEX, Method.INTERIOR, Method.SIMPLEX, Method.FIRST_ORDER)
     if _spreads_slowly(transitions) and _longest_group(target) <= LONG_GROUP:
         return (Method.INTERIOR, Method.FIRST_ORDER)
-    return (Method.FIRST_ORDER, Method.INTERIOR)
+    return (Method.FIRST_ORDER, Method.FIRST_ORDER_TIGHT)
 
 
 def _spreads_slowly(transitions: Transitions) -> bool:
