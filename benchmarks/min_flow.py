@@ -121,7 +121,7 @@ def measure_scipy(
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two small instances, not saved")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that scipy may take")
+    parser.add_argument("--limit", type=float, default=30.0, help="seconds that scipy may take")
     return parser.parse_args()
 
 

@@ -66,7 +66,7 @@ def main() -> None:
     """Measure every world in every variant."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small world, not saved")
-    parser.add_argument("--limit", type=float, default=30.0, help="seconds that a solve may take")
+    parser.add_argument("--limit", type=float, default=15.0, help="seconds that a solve may take")
     arguments = parser.parse_args()
     rows = [measure(env, arguments.limit) for env in (QUICK if arguments.quick else FULL)]
     if not arguments.quick:

@@ -166,12 +166,7 @@ def test_counts_against_a_dictionary(world: TabularMDP, seed: int, pooled: bool)
 @given(worlds(max_horizon=4, max_states=4), seeds)
 def test_the_papers_optimism_dominates_the_truth(world: TabularMDP, seed: int) -> None:
     """Lemma optimism: with valid beta the planned value is at least V* (reward sums to 1)."""
-    rng = np.random.default_rng(seed)
-    reward = rng.dirichlet(np.ones(world.shape.cells)).reshape(world.shape.hsa)
-    counts = Counts(world.shape, pooled=False)
-    source = SimulatedSource(world, seed)
-    for number in range(60):
-        counts.add(source.play(random_policy(rng, world.shape), number))
+    counts, reward = sixty_random_episodes(world, seed)
     upper = upper_values(PaperOptimism(world.shape, 0.05), counts, reward)
     truth = dp.backward_induction(world.transitions, reward).values
     assert (upper >= truth - 1e-12).all()
@@ -181,18 +176,24 @@ def test_the_papers_optimism_dominates_the_truth(world: TabularMDP, seed: int) -
 def test_range_aware_optimism_with_a_valid_constant_dominates_and_is_tighter(
     world: TabularMDP, seed: int
 ) -> None:
-    rng = np.random.default_rng(seed)
-    reward = rng.dirichlet(np.ones(world.shape.cells)).reshape(world.shape.hsa)
-    counts = Counts(world.shape, pooled=False)
-    source = SimulatedSource(world, seed)
-    for number in range(60):
-        counts.add(source.play(random_policy(rng, world.shape), number))
+    counts, reward = sixty_random_episodes(world, seed)
     paper = PaperOptimism(world.shape, 0.05)
     valid = 8 * float(paper.beta(np.array([60.0]))[0])
     upper = upper_values(RangeAwareOptimism(valid), counts, reward)
     truth = dp.backward_induction(world.transitions, reward).values
     assert (upper >= truth - 1e-12).all()
     assert (upper <= np.flip(np.cumsum(np.flip(reward.max(axis=(1, 2)))))[:, None] + 1e-12).all()
+
+
+def sixty_random_episodes(world: TabularMDP, seed: int) -> tuple[Counts, np.ndarray]:
+    """Counts of random policies, and a random reward that sums to 1."""
+    rng = np.random.default_rng(seed)
+    reward = rng.dirichlet(np.ones(world.shape.cells)).reshape(world.shape.hsa)
+    counts = Counts(world.shape, pooled=False)
+    source = SimulatedSource(world, seed)
+    for number in range(60):
+        counts.add(source.play(random_policy(rng, world.shape), number))
+    return counts, reward
 
 
 def upper_values(

@@ -202,11 +202,12 @@ def certify(
     the natural flow mixed in meets them at no notable cost.
     """
     proposed = dp.occupancy(transitions, flow_policy(flow))
-    mixed = min(
-        ((1 - share) * proposed + share * natural for share in MIXTURES),
-        key=lambda occupancy: _episodes_needed(target, occupancy),
+    gained, natural_gain = target.collected(proposed), target.collected(natural)
+    share = min(
+        MIXTURES,
+        key=lambda share: (target.counts / ((1 - share) * gained + share * natural_gain)).max(),
     )
-    policy = flow_policy(mixed)
+    policy = flow_policy((1 - share) * proposed + share * natural)
     occupancy = dp.occupancy(transitions, policy)
     upper = _episodes_needed(target, occupancy)
     prices = _paying_one_an_episode(transitions, target, prices)

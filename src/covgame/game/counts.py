@@ -7,7 +7,7 @@ import numpy as np
 from covgame.arrays import sum_by_index
 from covgame.episodes import LAST, Episode
 from covgame.mdp.transitions import Transitions
-from covgame.types import FloatArray, FloatHSA, IntArray, Shape
+from covgame.types import FloatArray, IntArray, Shape
 
 
 class SuccessorTable:
@@ -132,7 +132,3 @@ class Counts:
             count / self.table.total[row],
             stationary=self.pooled,
         )
-
-    def reached(self) -> FloatHSA:
-        """Share of the episodes that visited each cell."""
-        return self.visits / max(1, self.n_episodes)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from covgame.game.adversary import TargetAware, WeightedMajority, most_per_episode, smallest_count
+from covgame.game.adversary import TargetAware, most_per_episode, smallest_count
 from covgame.game.game import Game
-from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
+from covgame.game.planner import RangeAwareOptimism
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.types import FloatArray, IntArray
 
@@ -29,15 +29,6 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.lengths)
-
-
-def can_compile(game: Game) -> bool:
-    """Whether the compiled loop knows the game's players."""
-    return (
-        isinstance(game.planner, OptimisticPlanner)
-        and isinstance(game.planner.optimism, PaperOptimism | RangeAwareOptimism)
-        and isinstance(game.adversary, TargetAware | WeightedMajority)
-    )
 
 
 def blocks(
