@@ -15,6 +15,7 @@ import covgame as cg
 from covgame.episodes import LAST, Episode
 from covgame.game.adversary import (
     Adversary,
+    MissingOnly,
     TargetAware,
     WeightedMajority,
     level_support,
@@ -44,10 +45,20 @@ GAMES: dict[str, Callable[[Target, bool], Game]] = {
     "default": lambda target, pooled: default_game(target, pooled=pooled),
     "paper": lambda target, _: paper_game(target, delta=0.1),
     "paper, range-aware": lambda target, pooled: Game(
-        target, OptimisticPlanner(RangeAwareOptimism()), WeightedMajority(), pooled=pooled
+        target,
+        OptimisticPlanner(RangeAwareOptimism()),
+        WeightedMajority(),
+        Counts(target.shape, pooled=pooled),
     ),
+    "missing only": lambda target, pooled: Game(
+        target,
+        OptimisticPlanner(RangeAwareOptimism()),
+        MissingOnly(),
+        Counts(target.shape, pooled=pooled),
+    ),
+    "default, stages apart": lambda target, _: default_game(target, pooled=False),
 }
-ADVERSARIES: list[Adversary] = [TargetAware(), WeightedMajority()]
+ADVERSARIES: list[Adversary] = [TargetAware(), WeightedMajority(), MissingOnly()]
 
 
 def reachable_target(world: TabularMDP, text: str) -> Target:
@@ -151,8 +162,8 @@ def test_counts_against_a_dictionary(world: TabularMDP, seed: int, pooled: bool)
     kernel = counts.kernel()
     values = rng.normal(size=S)
     for h in range(H):
-        np.testing.assert_array_equal(counts.observed(h), n[h].ravel())
-        mean, square = counts.moments(h, values)
+        mean, square, observed = counts.estimate(h, values)
+        np.testing.assert_array_equal(observed, n[h].ravel())
         padded = np.append(values, 0.0)
         np.testing.assert_allclose(mean, (estimate[h] @ padded).ravel(), atol=1e-12)
         np.testing.assert_allclose(square, (estimate[h] @ padded**2).ravel(), atol=1e-12)
@@ -205,11 +216,10 @@ def upper_values(
     for h in reversed(range(H)):
         q = reward[h]
         if h + 1 < H:
-            mean, square = counts.moments(h, following)
+            mean, square, observed = counts.estimate(h, following)
             variance = np.maximum(square - mean * mean, 0.0)
-            q = optimism.upper_q(
-                reward[h].ravel(), mean, variance, counts.observed(h), remaining
-            ).reshape(S, A)
+            q = optimism.upper_q(reward[h].ravel(), mean, variance, observed, remaining)
+            q = q.reshape(S, A)
         values[h] = following = q.max(axis=1)
         remaining += float(reward[h].max())
     return values
@@ -277,7 +287,8 @@ def test_adversaries_keep_their_contract(
     target = Target.of_cells(random_counts(np.random.default_rng(seed), world))
     if not len(target):
         return
-    game = Game(target, OptimisticPlanner(RangeAwareOptimism()), adversary, pooled=False)
+    counts = Counts(world.shape, pooled=False)
+    game = Game(target, OptimisticPlanner(RangeAwareOptimism()), adversary, counts)
     for number, round_ in enumerate(rounds(game, SimulatedSource(world, seed))):
         weights = game.state.weights
         assert np.isfinite(weights).all()
@@ -426,7 +437,8 @@ def test_the_mean_number_of_episodes_respects_the_lower_bound() -> None:
 def test_the_known_model_variant_plays() -> None:
     world = cg.make("riverswim:states=4,horizon=6").require_model("a test")
     target = reachable_target(world, "uniform:3")
-    game = Game(target, KnownModelPlanner(world.transitions), TargetAware(), pooled=True)
+    counts = Counts(world.shape, pooled=True)
+    game = Game(target, KnownModelPlanner(world.transitions), TargetAware(), counts)
     last = None
     for last in rounds(game, SimulatedSource(world, 0)):
         assert last.n_episodes < 2000

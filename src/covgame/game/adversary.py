@@ -24,8 +24,11 @@ RATE = math.sqrt(2 * (math.sqrt(2) - 1) / (math.e - 2))
 STALE = 0.97
 """The target-aware adversary changes its rate when it has fallen below this share."""
 
-FADED = 1e-100
-"""Weights are computed anew when their sum has become so small."""
+FADED = 1e-3
+"""Weights are computed anew when their sum, at least 1 then, has become so small.
+
+The sum is kept up by additions and subtractions; much smaller, it would be rounding errors.
+"""
 
 
 @dataclass(eq=False)
@@ -131,6 +134,22 @@ class TargetAware:
         for row, exponent in open_rows:
             state.weights[row] = math.exp(exponent - state.shift)
         state.total = _sum(state.weights)
+
+
+@dataclass(frozen=True)
+class MissingOnly:
+    """Weight 1 for every open row: the reward of GOSPRL (Tarbouriech et al., 2021)."""
+
+    def start(self, target: Target) -> AdversaryState:
+        return AdversaryState(np.ones(len(target)), float(len(target)))
+
+    def observe(
+        self, target: Target, state: AdversaryState, gains: Gains, collected: FloatArray
+    ) -> None:
+        for row in gains:
+            if collected[row] >= target.counts[row] and state.weights[row] > 0:
+                state.weights[row] = 0.0
+                state.total -= 1.0
 
 
 def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> float:

@@ -3,89 +3,145 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from covgame.arrays import sum_by_index
 from covgame.episodes import LAST, Episode
 from covgame.mdp.transitions import Transitions
 from covgame.types import FloatArray, IntArray, Shape
 
+MOST_BORROWED = 10.0
+"""A row borrows at most so many observations from other stages."""
+
+SETTLED = 30.0
+"""A row with so many times more observations than it may borrow stands by itself."""
+
+FIRST_AGREEMENT = (1.0, 0.5)
+"""Before anything is seen, stages are taken to agree by half: a row borrows one observation."""
+
+
+ROW = np.dtype(
+    [
+        ("total", np.int64),
+        ("share", np.float64),  # 1/total, so that planning need not divide
+        ("start", np.int64),
+        ("size", np.int64),
+        ("capacity", np.int64),
+        # The first two successors and their probabilities, kept by compiled code: most rows
+        # have no more, and a row is then one line of the processor's cache.
+        ("first", np.uint32),
+        ("second", np.uint32),
+        ("p_first", np.float64),
+        ("p_second", np.float64),
+    ],
+    align=True,
+)
+ENTRY = np.dtype([("successor", np.int64), ("count", np.int64)], align=True)
+
 
 class SuccessorTable:
     """How often each row led where: short lists in one pool of memory.
 
-    Row i owns ``capacity[i]`` places from ``start[i]`` on, of which ``size[i]`` are used. A full
-    row moves to the end of the pool with twice the room, so memory follows what was seen. The
-    arrays are plain, so that compiled code and files can share them.
+    Row i owns ``capacity`` entries from ``start`` on, of which ``size`` are used. A full row
+    moves to the end with twice the room, so memory follows what was seen. The arrays are plain,
+    so that compiled code and files can share them.
     """
 
     FIRST_CAPACITY = 2
 
     def __init__(self, rows: int, room: int = 64) -> None:
-        self.start = np.zeros(rows, dtype=np.int64)
-        self.size = np.zeros(rows, dtype=np.int64)
-        self.capacity = np.zeros(rows, dtype=np.int64)
-        self.total = np.zeros(rows, dtype=np.int64)
-        self.share = np.zeros(rows)  # 1/total, so that planning need not divide
-        self.successor = np.zeros(room, dtype=np.int64)
-        self.count = np.zeros(room, dtype=np.int64)
+        self.rows = np.zeros(rows, dtype=ROW)
+        self.entries = np.zeros(room, dtype=ENTRY)
         self.used = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def total(self) -> IntArray:
+        """The transitions out of each row."""
+        total: IntArray = self.rows["total"]
+        return total
 
     def add(self, row: int, successor: int) -> None:
         """Count one transition."""
-        self.total[row] += 1
-        self.share[row] = 1.0 / self.total[row]
-        first, size = self.start[row], self.size[row]
-        for place in range(first, first + size):
-            if self.successor[place] == successor:
-                self.count[place] += 1
-                return
-        if size == self.capacity[row]:
+        entry = self.rows[row]
+        entry["total"] += 1
+        entry["share"] = 1.0 / entry["total"]
+        known = self._known(row)
+        seen = np.flatnonzero(known["successor"] == successor)
+        if len(seen):
+            known["count"][seen[0]] += 1
+            return
+        if entry["size"] == entry["capacity"]:
             self._move(row)
-        place = self.start[row] + size
-        self.successor[place] = successor
-        self.count[place] = 1
-        self.size[row] += 1
+        self.entries[entry["start"] + entry["size"]] = (successor, 1)
+        entry["size"] += 1
+
+    def _known(self, row: int) -> npt.NDArray[np.void]:
+        """The entries of a row."""
+        entry = self.rows[row]
+        return self.entries[entry["start"] : entry["start"] + entry["size"]]
 
     def _move(self, row: int) -> None:
         """Give a full row twice the room at the end of the pool."""
-        capacity = max(self.FIRST_CAPACITY, 2 * int(self.capacity[row]))
+        entry, known = self.rows[row], self._known(row).copy()
+        capacity = max(self.FIRST_CAPACITY, 2 * int(entry["capacity"]))
         self.make_room(capacity)
-        old, new, size = self.start[row], self.used, self.size[row]
-        self.successor[new : new + size] = self.successor[old : old + size]
-        self.count[new : new + size] = self.count[old : old + size]
-        self.start[row], self.capacity[row] = new, capacity
+        self.entries[self.used : self.used + len(known)] = known
+        entry["start"], entry["capacity"] = self.used, capacity
         self.used += capacity
 
     def make_room(self, places: int) -> None:
         """See to it that the pool has so many free places."""
-        while self.used + places > len(self.successor):
-            self.successor = np.concatenate([self.successor, np.zeros_like(self.successor)])
-            self.count = np.concatenate([self.count, np.zeros_like(self.count)])
+        while self.used + places > len(self.entries):
+            self.entries = np.concatenate([self.entries, np.zeros_like(self.entries)])
 
-    def entries(self, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
+    def seen(self, row: int, successor: int) -> int:
+        """How often the row led to this successor."""
+        known = self._known(row)
+        return int(known["count"][known["successor"] == successor].sum())
+
+    def listed(self, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
         """(row counted from ``first``, successor, count) of a range of rows, in order."""
-        size = self.size[first:last]
+        size = self.rows["size"][first:last]
         row = np.repeat(np.arange(last - first), size)
         within = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
-        place = np.repeat(self.start[first:last], size) + within
-        return row, self.successor[place], self.count[place]
+        known = self.entries[np.repeat(self.rows["start"][first:last], size) + within]
+        return row, known["successor"], known["count"]
+
+    def moments(self, first: int, last: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean of V and of V squared over the successors of rows; 0 where there are none."""
+        row, successor, count = self.listed(first, last)
+        value = np.append(values, 0.0)[successor]
+        part = count * self.rows["share"][first:last][row] * value
+        mean = sum_by_index(row, part, last - first)
+        return mean, sum_by_index(row, part * value, last - first)
 
 
 class Counts:
     """Visits of every cell, and transitions of every row of a kernel.
 
-    ``pooled`` counts keep one row per pair for all stages, for environments that are
-    stationary; otherwise a row per cell. Visits are always per stage. That is all there is to
-    pooling: whoever asks for ``moments`` or ``kernel`` does not see the difference.
+    Visits are always per stage. What is learnt of the transitions is kept by one of three rules:
+
+    - ``pooled``: one row per pair for all stages, for environments that are stationary;
+    - neither: a row per cell, as in the paper;
+    - ``borrowing``: a row per cell, and beside it what all stages have seen of the pair. A row
+      then counts as if it had ``borrowed`` more observations, distributed as in that pool. How
+      many is measured: as many as the stages have been seen to agree.
+
+    Whoever asks for an ``estimate`` or a ``kernel`` does not see the difference.
     """
 
-    def __init__(self, shape: Shape, *, pooled: bool) -> None:
+    def __init__(self, shape: Shape, *, pooled: bool, borrowing: bool = False) -> None:
         self.shape = shape
         self.pooled = pooled
         self.visits = np.zeros(shape.hsa, dtype=np.int64)
         self.starts = np.zeros(shape.states, dtype=np.int64)
         self.n_episodes = 0
         self.table = SuccessorTable(shape.pairs if pooled else shape.cells)
+        self.pool = SuccessorTable(shape.pairs) if borrowing and not pooled else None
+        self.agreement = np.array(FIRST_AGREEMENT)  # (2,): with the own stage, with the others
 
     def add(self, episode: Episode) -> None:
         """Count one episode."""
@@ -97,33 +153,61 @@ class Counts:
         ):
             visits[cell] += 1
             if successor != LAST:
-                row = cell % self.shape.pairs if self.pooled else cell
-                self.table.add(row, successor)
+                self._add_transition(cell, successor)
+
+    def _add_transition(self, cell: int, successor: int) -> None:
+        pair = cell % self.shape.pairs
+        if self.pool is not None:
+            self._compare(self.pool, cell, pair, successor)
+            self.pool.add(pair, successor)
+        self.table.add(pair if self.pooled else cell, successor)
+
+    def _compare(self, pool: SuccessorTable, cell: int, pair: int, successor: int) -> None:
+        """How probable was this successor, by the own stage and by the others?"""
+        n, n_all = int(self.table.total[cell]), int(pool.total[pair])
+        if 0 < n < n_all:
+            own, everywhere = self.table.seen(cell, successor), pool.seen(pair, successor)
+            self.agreement[0] += own / n
+            self.agreement[1] += (everywhere - own) / (n_all - n)
+
+    @property
+    def borrowed(self) -> float:
+        """kappa = alpha/(1 - alpha), at most ``MOST_BORROWED``.
+
+        alpha compares the mean probability that other stages gave to what happened with the one
+        that the own stage gave: near 1 where the stages agree, near 0 where each is different.
+        """
+        own, others = self.agreement
+        if others * (1.0 + MOST_BORROWED) >= own * MOST_BORROWED:
+            return MOST_BORROWED
+        return float(others / (own - others))
 
     def _rows(self, h: int) -> tuple[int, int]:
         first = 0 if self.pooled else h * self.shape.pairs
         return first, first + self.shape.pairs
 
-    def observed(self, h: int) -> FloatArray:
-        """n: the transitions out of each (s, a) at stage h (pooled: at any stage)."""
-        first, last = self._rows(h)
-        return self.table.total[first:last].astype(np.float64)
+    def estimate(self, h: int, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Per pair at stage h: mean of V and of V squared after it, and observations n.
 
-    def moments(self, h: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean of V and of V squared over the observed successors; 0 where there are none.
-
-        Sums run in the order in which successors were first seen, here and in compiled code.
+        Where n = 0 nothing is known. Sums run in the order in which successors were first seen,
+        here and in compiled code.
         """
-        row, successor, count = self.table.entries(*self._rows(h))
-        seen = np.append(values, 0.0)[successor]
-        share = 1.0 / np.maximum(self.observed(h), 1.0)
-        mean = sum_by_index(row, count * seen, self.shape.pairs) * share
-        square = sum_by_index(row, count * (seen * seen), self.shape.pairs) * share
-        return mean, square
+        first, last = self._rows(h)
+        mean, square = self.table.moments(first, last, values)
+        observed = self.table.total[first:last].astype(np.float64)
+        if self.pool is None:
+            return mean, square, observed
+        pool_mean, pool_square = self.pool.moments(0, self.shape.pairs, values)
+        extra = np.minimum(self.borrowed, self.pool.total - observed)
+        extra[observed >= SETTLED * self.borrowed] = 0.0
+        trust = extra / np.where(extra > 0, observed + extra, 1.0)
+        mean = mean + trust * (pool_mean - mean)
+        square = square + trust * (pool_square - square)
+        return mean, square, observed + extra
 
     def kernel(self) -> Transitions:
         """The maximum-likelihood estimate; rows never seen are empty."""
-        row, successor, count = self.table.entries(0, len(self.table.total))
+        row, successor, count = self.table.listed(0, len(self.table))
         return Transitions.from_entries(
             self.shape,
             self.starts / max(1, self.n_episodes),

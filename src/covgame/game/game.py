@@ -51,12 +51,12 @@ class Game:
     """Ask for a policy, tell the episode it led to, until the target is covered."""
 
     def __init__(
-        self, target: Target, planner: Planner, adversary: Adversary, *, pooled: bool
+        self, target: Target, planner: Planner, adversary: Adversary, counts: Counts
     ) -> None:
         self.target = target
         self.planner = planner
         self.adversary = adversary
-        self.counts = Counts(target.shape, pooled=pooled)
+        self.counts = counts
         self.collected = np.zeros(len(target))
         self.state = adversary.start(target)
 

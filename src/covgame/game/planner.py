@@ -78,7 +78,7 @@ class RangeAwareOptimism:
     up on a reachable cell, because an action not tried yet promises all that is left.
     """
 
-    b: float = 0.1
+    b: float = 0.03
 
     def upper_q(
         self,
@@ -94,7 +94,7 @@ class RangeAwareOptimism:
 
 def _bonus(variance: FloatArray, b: FloatArray, observed: FloatArray, scale: float) -> FloatArray:
     """max{sqrt(b Var/n), b scale/n}, infinite at n = 0."""
-    share = 1.0 / np.maximum(observed, 1.0)
+    share = 1.0 / np.where(observed > 0, observed, 1.0)
     bonus = np.maximum(np.sqrt(b * variance * share), b * scale * share)
     return np.where(observed > 0, bonus, np.inf)
 
@@ -112,9 +112,8 @@ class OptimisticPlanner:
         for h in reversed(range(shape.horizon)):
             q = reward[h]
             if h + 1 < shape.horizon:
-                mean, square = counts.moments(h, following)
+                mean, square, observed = counts.estimate(h, following)
                 variance = np.maximum(square - mean * mean, 0.0)
-                observed = counts.observed(h)
                 q = self.optimism.upper_q(reward[h].ravel(), mean, variance, observed, remaining)
                 q = q.reshape(shape.states, shape.actions)
             chosen[h] = _greedy(q, counts.visits[h])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from covgame.game.adversary import TargetAware, WeightedMajority
+from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
 from covgame.targets.target import Target
 
 
 def default_game(target: Target, *, pooled: bool) -> Game:
-    """Range-aware optimism and the target-aware adversary."""
-    return Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), pooled=pooled)
+    """Range-aware optimism, the target-aware adversary, and stages that learn from each other."""
+    counts = Counts(target.shape, pooled=pooled, borrowing=True)
+    return Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), counts)
 
 
 def paper_game(target: Target, *, delta: float) -> Game:
     """Algorithm 1 with WMF and UCBVI, delta/2 to the planner; the paper never pools."""
     optimism = PaperOptimism(target.shape, delta / 2)
-    return Game(target, OptimisticPlanner(optimism), WeightedMajority(), pooled=False)
+    counts = Counts(target.shape, pooled=False)
+    return Game(target, OptimisticPlanner(optimism), WeightedMajority(), counts)

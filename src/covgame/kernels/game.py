@@ -8,14 +8,14 @@ functions stand in one module because the compiler's cache does not notice chang
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from covgame.episodes import LAST
 from covgame.game.adversary import FADED, RATE, STALE
-from covgame.game.counts import SuccessorTable
+from covgame.game.counts import MOST_BORROWED, SETTLED, SuccessorTable
 from covgame.rng import FIRST_FACTOR, INCREMENT, SECOND_FACTOR, UNIT
 from covgame.types import END
 
@@ -23,33 +23,109 @@ COVERED, BUDGET, POOL_FULL = 0, 1, 2
 """Why a block ended: all rows covered, episodes played, no room for new successors."""
 
 RANGE_AWARE, PAPER_OPTIMISM = 0, 1
-TARGET_AWARE, WEIGHTED_MAJORITY = 0, 1
+TARGET_AWARE, WEIGHTED_MAJORITY, MISSING_ONLY = 0, 1, 2
+
+
+class World(NamedTuple):
+    """The model that episodes are drawn from."""
+
+    initial: Any
+    start: Any
+    next_state: Any
+    probability: Any
+    rewards: Any
+    stationary: Any
+
+
+class Learnt(NamedTuple):
+    """``Counts``: the table and, where stages borrow, the pool; used: (places, largest row)."""
+
+    visits: Any
+    flat_visits: Any  # (H * S * A,), the same memory
+    starts: Any
+    rows: Any
+    entries: Any
+    used: Any
+    pool_rows: Any
+    pool_entries: Any
+    pool_used: Any
+    agreement: Any
+    pooled: Any
+    borrowing: Any
+
+
+class Wanted(NamedTuple):
+    """A target, what of it is collected, and which cells belong to which rows."""
+
+    counts: Any
+    collected: Any
+    largest: Any
+    smallest: Any
+    most: Any
+    row_start: Any
+    row_cell: Any
+    cell_start: Any
+    cell_row: Any
+
+
+class Weighing(NamedTuple):
+    """``AdversaryState``: memory is (total, variance, rate, shift), level an array of one."""
+
+    weights: Any
+    reward: Any
+    stage_reward: Any  # (H, S * A), the same memory
+    memory: Any
+    base: Any
+    level: Any
+
+
+class Workspace(NamedTuple):
+    """Arrays that a block writes on; made outside, because the compiler takes long over that."""
+
+    chosen: Any  # (H, S)
+    values: Any  # (H, S + 1), the last column 0: the value of the end
+    scratch: Any  # (9, S * A)
+    everything: Any  # (G,), all rows of the target
+    met: Any  # (G,)
+    gain: Any  # (G,), all 0
+
+
+class Record(NamedTuple):
+    """Where the steps of a block are written."""
+
+    lengths: Any
+    state: Any
+    action: Any
+    reward: Any
+    next_state: Any
+
 
 FIRST_CAPACITY = SuccessorTable.FIRST_CAPACITY
+ZERO = np.int64(0)
 U11, U27, U30, U31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _mix(bits: Any) -> Any:
     bits = (bits ^ (bits >> U30)) * FIRST_FACTOR
     bits = (bits ^ (bits >> U27)) * SECOND_FACTOR
     return bits ^ (bits >> U31)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _key(seed: Any, stream: Any, episode: Any) -> Any:
     key = _mix(np.uint64(0) + INCREMENT + np.uint64(seed))
     key = _mix(key + INCREMENT + np.uint64(stream))
     return _mix(key + INCREMENT + np.uint64(episode))
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _uniform(key: Any, index: Any) -> Any:
     """Number ``index`` (from 0) of ``rng.uniforms``."""
     return float(_mix(key + np.uint64(index + 1) * INCREMENT) >> U11) * UNIT
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _draw(probability: Any, first: Any, last: Any, number: Any) -> Any:
     """The place whose share of [0, 1) holds the number; the last possible one takes the rest."""
     reached, possible = 0.0, first
@@ -62,81 +138,166 @@ def _draw(probability: Any, first: Any, last: Any, number: Any) -> Any:
     return possible
 
 
-@njit(cache=True)
-def _plan(visits, table, pooled, reward, optimism, numbers, chosen, values, upper):  # type: ignore[no-untyped-def]
-    """``OptimisticPlanner.plan``: fills ``chosen``; ``values`` and ``upper`` are scratch."""
-    start, size, total, share, successor, count = table
-    H, S, A = reward.shape
-    remaining = 0.0
-    for s in range(S):
-        values[s] = 0.0
-    for h in range(H - 1, -1, -1):
-        largest = -np.inf
-        first_row = 0 if pooled else h * S * A
-        for s in range(S):
-            best, action, fewest = -np.inf, 0, np.int64(0)
-            for a in range(A):
-                r = reward[h, s, a]
-                largest = max(largest, r)
-                q = r
-                if h + 1 < H:
-                    row = first_row + s * A + a
-                    q = _upper_q(
-                        r, row, start, size, total, share, successor, count, values, remaining,
-                        optimism, numbers,
-                    )  # fmt: skip
-                seen = visits[h, s, a]
-                if q > best or (q == best and seen < fewest):
-                    best, action, fewest = q, a, seen
-            chosen[h, s] = action
-            upper[s] = best
-        for s in range(S):
-            values[s] = upper[s]
-        remaining = remaining + largest
+@njit(cache=True, error_model="numpy")
+def _refresh_row(entry, entries, end):  # type: ignore[no-untyped-def]
+    """Bring the first two successors up to date; the end of an episode is index S."""
+    if entry.size > 0:
+        known = entries[entry.start]
+        entry.first = np.uint32(end if known.successor == END else known.successor)
+        entry.p_first = known.count * entry.share
+    if entry.size > 1:
+        known = entries[entry.start + 1]
+        entry.second = np.uint32(end if known.successor == END else known.successor)
+        entry.p_second = known.count * entry.share
 
 
-@njit(cache=True, inline="always")
-def _upper_q(  # type: ignore[no-untyped-def]
-    r, row, start, size, total, share, successor, count, values, remaining, optimism, numbers
+@njit(cache=True, error_model="numpy")
+def _refresh_rows(rows, entries, end):  # type: ignore[no-untyped-def]
+    for row in range(len(rows)):
+        _refresh_row(rows[row], entries, end)
+
+
+@njit(cache=True, error_model="numpy")
+def _moments(rows, entries, first, values, mean, square, observed, share):  # type: ignore[no-untyped-def]
+    """``SuccessorTable.moments`` of the rows from ``first`` on, as many as ``mean`` holds."""
+    for i in range(len(mean)):
+        entry = rows[first + i]
+        value = values[entry.first]
+        part = entry.p_first * value
+        m, q = part, part * value
+        value = values[entry.second]
+        part = entry.p_second * value
+        m += part
+        q += part * value
+        if entry.size > 2:
+            for place in range(entry.start + 2, entry.start + entry.size):
+                known = entries[place]
+                if known.successor != END:
+                    value = values[known.successor]
+                    part = known.count * entry.share * value
+                    m += part
+                    q += part * value
+        mean[i], square[i] = m, q
+        observed[i], share[i] = float(entry.total), entry.share
+
+
+@njit(cache=True, error_model="numpy")
+def _borrowed(agreement: Any) -> Any:
+    """``Counts.borrowed``."""
+    own, others = agreement[0], agreement[1]
+    if others * (1.0 + MOST_BORROWED) >= own * MOST_BORROWED:
+        return MOST_BORROWED
+    return others / (own - others)
+
+
+@njit(cache=True, error_model="numpy")
+def _borrow(  # type: ignore[no-untyped-def]
+    kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share
 ):
-    """``RangeAwareOptimism.upper_q`` or ``PaperOptimism.upper_q`` of one pair."""
-    if total[row] == 0:
-        return r + remaining if optimism == RANGE_AWARE else 1.0
-    mean, square = 0.0, 0.0
-    for place in range(start[row], start[row] + size[row]):
-        s = successor[place]
-        if s >= 0:
-            value = values[s]
-            seen = float(count[place])
-            mean += seen * value
-            square += seen * (value * value)
-    one = share[row]
-    mean, square = mean * one, square * one
-    variance = max(square - mean * mean, 0.0)
-    if optimism == RANGE_AWARE:
-        b = numbers[0]
-        return r + min(remaining, mean + _larger(b * variance * one, b * remaining * one))
-    b = 8 * (numbers[1] + numbers[2] * math.log(8 * math.e * (float(total[row]) + 1)))
-    return min(1.0, r + mean + _larger(b * variance * one, b * 1.0 * one))
+    """What ``Counts.estimate`` takes from the pool."""
+    for i in range(len(mean)):
+        n = observed[i]
+        extra = min(kappa, pool_observed[i] - n)
+        if n < SETTLED * kappa and extra > 0:
+            n = n + extra
+            trust = extra / n
+            observed[i], share[i] = n, 1.0 / n
+            mean[i] += trust * (pool_mean[i] - mean[i])
+            square[i] += trust * (pool_square[i] - square[i])
 
 
-@njit(cache=True, inline="always")
-def _larger(squared: Any, plain: Any) -> Any:
-    """max{sqrt(squared), plain}, without the root where it is the smaller one."""
-    if squared <= plain * plain:
-        return plain
-    return math.sqrt(squared)
+@njit(cache=True, error_model="numpy")
+def _range_aware(reward, mean, square, observed, share, remaining, b, q):  # type: ignore[no-untyped-def]
+    """``RangeAwareOptimism.upper_q``; without branches, so that it runs on vectors."""
+    for i in range(len(q)):
+        variance = square[i] - mean[i] * mean[i]
+        variance = variance if variance > 0.0 else 0.0
+        root, plain = math.sqrt(b * variance * share[i]), b * remaining * share[i]
+        upper = mean[i] + (root if root > plain else plain)
+        upper = upper if upper < remaining else remaining
+        q[i] = reward[i] + (upper if observed[i] > 0.0 else remaining)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def _paper_optimism(reward, mean, square, observed, share, log_cells, states, q):  # type: ignore[no-untyped-def]
+    """``PaperOptimism.upper_q``."""
+    for i in range(len(q)):
+        q[i] = 1.0
+        if observed[i] > 0.0:
+            b = 8 * (log_cells + states * math.log(8 * math.e * (observed[i] + 1)))
+            variance = max(square[i] - mean[i] * mean[i], 0.0)
+            bonus = max(math.sqrt(b * variance * share[i]), b * 1.0 * share[i])
+            q[i] = min(1.0, reward[i] + mean[i] + bonus)
+
+
+@njit(cache=True, error_model="numpy")
+def _act(q, visits, chosen, upper):  # type: ignore[no-untyped-def]
+    """Per state a best action, the least visited among the best, the first among those."""
+    S, A = visits.shape
+    for s in range(S):
+        best, action = q[s * A], 0
+        for a in range(1, A):
+            if q[s * A + a] > best:
+                best, action = q[s * A + a], a
+            elif q[s * A + a] == best and visits[s, a] < visits[s, action]:
+                action = a
+        chosen[s] = action
+        upper[s] = best
+
+
+@njit(cache=True, error_model="numpy")
+def _largest(values: Any) -> Any:
+    largest = -np.inf
+    for value in values:
+        largest = max(largest, value)
+    return largest
+
+
+@njit(cache=True, error_model="numpy")
+def _plan(learnt, reward, optimism, numbers, workspace):  # type: ignore[no-untyped-def]
+    """``OptimisticPlanner.plan``: fills ``chosen``.
+
+    Tuples are taken apart before the loop: handing one on, or an access inside, takes longer
+    than planning a state.
+    """
+    visits, pooled, borrowing = learnt.visits, learnt.pooled, learnt.borrowing
+    rows, entries = learnt.rows, learnt.entries
+    pool_rows, pool_entries = learnt.pool_rows, learnt.pool_entries
+    chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
+    mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
+    pool_mean, pool_square, pool_observed = scratch[4], scratch[5], scratch[6]
+    unused, q = scratch[7], scratch[8]
+    kappa = _borrowed(learnt.agreement)
+    last = len(visits) - 1
+    _act(reward[last], visits[last], chosen[last], values[last])
+    remaining = _largest(reward[last])
+    for h in range(last - 1, -1, -1):
+        following = values[h + 1]
+        first = ZERO if pooled else h * len(q)
+        _moments(rows, entries, first, following, mean, square, observed, share)
+        if borrowing:
+            _moments(
+                pool_rows, pool_entries, ZERO, following, pool_mean, pool_square, pool_observed,
+                unused,
+            )  # fmt: skip
+            _borrow(kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share)
+        if optimism == RANGE_AWARE:
+            _range_aware(reward[h], mean, square, observed, share, remaining, numbers[0], q)
+        else:
+            _paper_optimism(reward[h], mean, square, observed, share, numbers[1], numbers[2], q)
+        _act(q, visits[h], chosen[h], values[h])
+        remaining = remaining + _largest(reward[h])
+
+
+@njit(cache=True, error_model="numpy")
 def _rate(rows: Any, variance: Any) -> Any:
     if variance <= 0:
         return 1.0
     return min(1.0, RATE * math.sqrt(math.log(max(rows, 2)) / variance))
 
 
-@njit(cache=True)
-def _set_reward(cell, reward, weights, cell_start, cell_row):  # type: ignore[no-untyped-def]
+@njit(cache=True, error_model="numpy")
+def _set_reward(cell, weights, cell_start, cell_row, reward):  # type: ignore[no-untyped-def]
     """A cell earns the sum of the weights of its rows."""
     total = 0.0
     for place in range(cell_start[cell], cell_start[cell + 1]):
@@ -144,84 +305,90 @@ def _set_reward(cell, reward, weights, cell_start, cell_row):  # type: ignore[no
     reward[cell] = total
 
 
-@njit(cache=True)
-def _set_rewards(reward, weights, cell_start, cell_row):  # type: ignore[no-untyped-def]
-    for cell in range(len(reward)):
-        _set_reward(cell, reward, weights, cell_start, cell_row)
+@njit(cache=True, error_model="numpy")
+def _set_rewards(wanted, weights, reward, met):  # type: ignore[no-untyped-def]
+    """The rewards of the cells of the rows in ``met``."""
+    row_start, row_cell = wanted.row_start, wanted.row_cell
+    cell_start, cell_row = wanted.cell_start, wanted.cell_row
+    for row in met:
+        for place in range(row_start[row], row_start[row + 1]):
+            _set_reward(row_cell[place], weights, cell_start, cell_row, reward)
 
 
-@njit(cache=True)
-def _loss_variance(weights, total, met, n_met, gain, most):  # type: ignore[no-untyped-def]
+@njit(cache=True, error_model="numpy")
+def _loss_variance(weights, total, met, gain, most):  # type: ignore[no-untyped-def]
     if total <= 0:
         return 0.0
     mean, square = 0.0, 0.0
-    for i in range(n_met):
-        loss = gain[met[i]] / most
-        mean += weights[met[i]] * loss
-        square += weights[met[i]] * (loss * loss)
+    for row in met:
+        loss = gain[row] / most
+        mean += weights[row] * loss
+        square += weights[row] * (loss * loss)
     mean, square = mean / total, square / total
     return max(0.0, square - mean * mean)
 
 
-@njit(cache=True)
-def _weigh_by_target(counts, largest_count, collected, weights, memory):  # type: ignore[no-untyped-def]
+@njit(cache=True, error_model="numpy")
+def _exponent(rate: Any, largest: Any, collected: Any, count: Any) -> Any:
+    return -(rate * largest * collected / count) - math.log(count)
+
+
+@njit(cache=True, error_model="numpy")
+def _weigh_by_target(counts, collected, largest, weights, memory):  # type: ignore[no-untyped-def]
     """``TargetAware._weigh``; memory is (total, variance, rate, shift)."""
     shift = -np.inf
     for row in range(len(counts)):
+        weights[row] = -np.inf
         if collected[row] < counts[row]:
-            exponent = -(memory[2] * largest_count * collected[row] / counts[row]) - math.log(
-                counts[row]
-            )
-            shift = max(shift, exponent)
+            weights[row] = _exponent(memory[2], largest, collected[row], counts[row])
+            shift = max(shift, weights[row])
     if shift == -np.inf:
         shift = 0.0
     total = 0.0
     for row in range(len(counts)):
-        weights[row] = 0.0
-        if collected[row] < counts[row]:
-            exponent = -(memory[2] * largest_count * collected[row] / counts[row]) - math.log(
-                counts[row]
-            )
-            weights[row] = math.exp(exponent - shift)
+        weights[row] = math.exp(weights[row] - shift)
         total += weights[row]
     memory[0], memory[3] = total, shift
 
 
-@njit(cache=True)
-def _observe_target_aware(  # type: ignore[no-untyped-def]
-    counts, largest_count, collected, weights, memory, met, n_met, gain, most, reward, members
-):
+@njit(cache=True, error_model="numpy")
+def _observe_target_aware(wanted, weights, memory, reward, met, gain, everything):  # type: ignore[no-untyped-def]
     """``TargetAware.observe``; keeps the rewards of cells in step with the weights."""
-    row_start, row_cell, cell_start, cell_row = members
-    memory[1] += _loss_variance(weights, memory[0], met, n_met, gain, most)
-    for i in range(n_met):
-        row = met[i]
+    counts, collected, largest = wanted.counts, wanted.collected, wanted.largest
+    memory[1] += _loss_variance(weights, memory[0], met, gain, wanted.most)
+    for row in met:
         weight = 0.0
         if collected[row] < counts[row]:
-            exponent = -(memory[2] * largest_count * collected[row] / counts[row]) - math.log(
-                counts[row]
-            )
+            exponent = _exponent(memory[2], largest, collected[row], counts[row])
             weight = math.exp(exponent - memory[3])
         memory[0] += weight - weights[row]
         weights[row] = weight
-    wanted = _rate(len(counts), memory[1])
-    if wanted < STALE * memory[2] or memory[0] < FADED:
-        memory[2] = wanted
-        _weigh_by_target(counts, largest_count, collected, weights, memory)
-        _set_rewards(reward, weights, cell_start, cell_row)
-        return
-    for i in range(n_met):
-        for place in range(row_start[met[i]], row_start[met[i] + 1]):
-            _set_reward(row_cell[place], reward, weights, cell_start, cell_row)
+    rate = _rate(len(counts), memory[1])
+    if rate < STALE * memory[2] or memory[0] < FADED:
+        memory[2] = rate
+        _weigh_by_target(counts, collected, largest, weights, memory)
+        met = everything
+    _set_rewards(wanted, weights, reward, met)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def _observe_missing_only(wanted, weights, memory, reward, met):  # type: ignore[no-untyped-def]
+    """``MissingOnly.observe``."""
+    counts, collected = wanted.counts, wanted.collected
+    for row in met:
+        if collected[row] >= counts[row] and weights[row] > 0:
+            weights[row] = 0.0
+            memory[0] -= 1.0
+    _set_rewards(wanted, weights, reward, met)
+
+
+@njit(cache=True, error_model="numpy")
 def _reached_level(counts, collected, smallest_count):  # type: ignore[no-untyped-def]
     smallest = np.inf
     for row in range(len(counts)):
         if collected[row] < counts[row]:
             smallest = min(smallest, counts[row])
-    level = 0
+    level = ZERO
     if smallest == np.inf:
         return level
     while smallest > smallest_count * 2.0 ** (level + 1):
@@ -229,165 +396,208 @@ def _reached_level(counts, collected, smallest_count):  # type: ignore[no-untype
     return level
 
 
-@njit(cache=True)
-def _observe_weighted_majority(  # type: ignore[no-untyped-def]
-    counts, smallest_count, collected, weights, memory, base, level, met, n_met, gain, most,
-    reward, members,
-):  # fmt: skip
-    """``WeightedMajority.observe``; ``level`` is an array of one."""
-    reached = _reached_level(counts, collected, smallest_count)
-    if reached != level[0]:
-        level[0] = reached
-        memory[1] = 0.0
-        for row in range(len(counts)):
-            base[row] = collected[row]
-    else:
-        memory[1] += _loss_variance(weights, memory[0], met, n_met, gain, most)
-    threshold = -1.0 if reached == 0 else smallest_count * 2.0**reached
-    active = 0
+@njit(cache=True, error_model="numpy")
+def _weigh_by_majority(counts, collected, threshold, weights, memory, base):  # type: ignore[no-untyped-def]
+    """``WeightedMajority._weigh`` on the rows that ask for more than the threshold."""
+    active, shift = ZERO, -np.inf
     for row in range(len(counts)):
         if counts[row] > threshold:
             active += 1
     memory[2] = _rate(active, memory[1])
-    shift = -np.inf
     for row in range(len(counts)):
+        weights[row] = -np.inf
         if counts[row] > threshold:
-            shift = max(shift, -memory[2] * (collected[row] - base[row]))
+            weights[row] = -memory[2] * (collected[row] - base[row])
+            shift = max(shift, weights[row])
     total = 0.0
     for row in range(len(counts)):
-        weights[row] = 0.0
-        if counts[row] > threshold:
-            weights[row] = math.exp(-memory[2] * (collected[row] - base[row]) - shift)
+        weights[row] = math.exp(weights[row] - shift)
         total += weights[row]
     for row in range(len(counts)):
         weights[row] = weights[row] / total
     memory[0], memory[3] = 1.0, shift
-    _set_rewards(reward, weights, members[2], members[3])
 
 
-@njit(cache=True)
-def _count_transition(row, s, start, size, capacity, total, share, successor, count, used):  # type: ignore[no-untyped-def]
+@njit(cache=True, error_model="numpy")
+def _observe_weighted_majority(  # type: ignore[no-untyped-def]
+    wanted, weights, memory, base, level, reward, met, gain, everything
+):
+    """``WeightedMajority.observe``."""
+    counts, collected = wanted.counts, wanted.collected
+    reached = _reached_level(counts, collected, wanted.smallest)
+    if reached != level[0]:
+        level[0] = reached
+        memory[1] = 0.0
+        for row in everything:
+            base[row] = collected[row]
+    else:
+        memory[1] += _loss_variance(weights, memory[0], met, gain, wanted.most)
+    threshold = -1.0 if reached == 0 else wanted.smallest * 2.0**reached
+    _weigh_by_majority(counts, collected, threshold, weights, memory, base)
+    _set_rewards(wanted, weights, reward, everything)
+
+
+@njit(cache=True, error_model="numpy")
+def _seen(entry, entries, s):  # type: ignore[no-untyped-def]
+    """``SuccessorTable.seen``."""
+    for place in range(entry.start, entry.start + entry.size):
+        if entries[place].successor == s:
+            return entries[place].count
+    return 0
+
+
+@njit(cache=True, error_model="numpy")
+def _compare(entry, entries, pool_entry, pool_entries, s, agreement):  # type: ignore[no-untyped-def]
+    """``Counts._compare``."""
+    n, n_all = entry.total, pool_entry.total
+    if 0 < n < n_all:
+        own, everywhere = _seen(entry, entries, s), _seen(pool_entry, pool_entries, s)
+        agreement[0] += own / n
+        agreement[1] += (everywhere - own) / (n_all - n)
+
+
+@njit(cache=True, error_model="numpy")
+def _count_transition(entry, entries, used, s, end):  # type: ignore[no-untyped-def]
     """``SuccessorTable.add``; the caller has seen to it that the pool has room."""
-    total[row] += 1
-    share[row] = 1.0 / total[row]
-    first = start[row]
-    for place in range(first, first + size[row]):
-        if successor[place] == s:
-            count[place] += 1
+    entry.total += 1
+    entry.share = 1.0 / entry.total
+    for place in range(entry.start, entry.start + entry.size):
+        if entries[place].successor == s:
+            entries[place].count += 1
+            _refresh_row(entry, entries, end)
             return
-    if size[row] == capacity[row]:
-        room = max(FIRST_CAPACITY, 2 * capacity[row])
+    if entry.size == entry.capacity:
+        room = max(FIRST_CAPACITY, 2 * entry.capacity)
         new = used[0]
-        for i in range(size[row]):
-            successor[new + i] = successor[first + i]
-            count[new + i] = count[first + i]
-        start[row], capacity[row] = new, room
+        for i in range(entry.size):
+            entries[new + i].successor = entries[entry.start + i].successor
+            entries[new + i].count = entries[entry.start + i].count
+        entry.start = new
+        entry.capacity = room
         used[0] += room
-    place = start[row] + size[row]
-    successor[place] = s
-    count[place] = 1
-    size[row] += 1
+        used[1] = max(used[1], room)
+    entries[entry.start + entry.size].successor = s
+    entries[entry.start + entry.size].count = 1
+    entry.size += 1
+    _refresh_row(entry, entries, end)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def _has_room(entries, used, horizon):  # type: ignore[no-untyped-def]
+    """Whether any episode fits in.
+
+    A row of capacity c that gains m successors moves to places of 2c, 4c, ..., 4c + 4m in all.
+    """
+    return used[0] + 4 * horizon * (used[1] + 1) <= len(entries)
+
+
+@njit(cache=True, error_model="numpy")
+def _collect(counts, collected, met, gain):  # type: ignore[no-untyped-def]
+    """Add an episode's gains; returns how many rows have just been covered."""
+    covered = 0
+    for row in met:
+        was_open = collected[row] < counts[row]
+        collected[row] += gain[row]
+        if was_open and collected[row] >= counts[row]:
+            covered += 1
+    return covered
+
+
+@njit(cache=True, error_model="numpy")
+def _play_episode(key, world, learnt, wanted, chosen, met, gain, record, steps, recording):  # type: ignore[no-untyped-def]
+    """One episode of the chosen actions; returns (steps taken, rows met)."""
+    H, S, A = learnt.visits.shape
+    visits = learnt.flat_visits
+    pooled, borrowing, agreement = learnt.pooled, learnt.borrowing, learnt.agreement
+    rows, entries, used = learnt.rows, learnt.entries, learnt.used
+    pool_rows, pool_entries, pool_used = learnt.pool_rows, learnt.pool_entries, learnt.pool_used
+    world_start, world_next = world.start, world.next_state
+    probability, rewards, stationary = world.probability, world.rewards, world.stationary
+    cell_start, cell_row = wanted.cell_start, wanted.cell_row
+    s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
+    learnt.starts[s] += 1
+    n_met = 0
+    for h in range(H):
+        a = chosen[h, s]
+        pair = s * A + a
+        cell = h * S * A + pair
+        visits[cell] += 1
+        for place in range(cell_start[cell], cell_start[cell + 1]):
+            row = cell_row[place]
+            if gain[row] == 0:
+                met[n_met] = row
+                n_met += 1
+            gain[row] += 1
+        following = LAST
+        if h + 1 < H:
+            row = pair if stationary else cell
+            number = _uniform(key, 2 + 3 * h)
+            following = world_next[
+                _draw(probability, world_start[row], world_start[row + 1], number)
+            ]
+            if borrowing:
+                _compare(rows[cell], entries, pool_rows[pair], pool_entries, following, agreement)
+                _count_transition(pool_rows[pair], pool_entries, pool_used, following, S)
+            _count_transition(rows[pair if pooled else cell], entries, used, following, S)
+        if recording:
+            earn = rewards[h % len(rewards), s, a]
+            record.state[steps + h] = s
+            record.action[steps + h] = a
+            record.reward[steps + h] = 1.0 if _uniform(key, 3 + 3 * h) < earn else 0.0
+            record.next_state[steps + h] = following
+        if following == END or following == LAST:
+            return h + 1, n_met
+        s = following
+    return H, n_met
+
+
+@njit(cache=True, error_model="numpy")
 def play_block(  # type: ignore[no-untyped-def]
     most_episodes, first_episode, seed, stream,
-    initial, world, rewards, world_stationary,
-    visits, starts, table, used, pooled,
-    counts, collected, largest_count, smallest_count, most, members,
-    weights, reward, memory, base, level,
-    optimism, numbers, adversary,
-    record, out_steps, out_state, out_action, out_reward, out_next,
+    world, learnt, wanted, weighing, workspace, optimism, numbers, adversary, record, recording,
 ):  # fmt: skip
-    """Play up to ``most_episodes``; returns (why it ended, episodes played, steps recorded)."""
-    world_start, world_next, world_probability = world
-    start, size, capacity, total, share, successor, count = table
-    H, S, A = visits.shape
-    chosen = np.zeros((H, S), dtype=np.int64)
-    values, upper = np.zeros(S), np.zeros(S)
-    met = np.zeros(len(counts), dtype=np.int64)
-    gain = np.zeros(len(counts), dtype=np.int64)
-    flat_reward = reward.reshape(H * S * A)
-    flat_visits = visits.reshape(H * S * A)
-    cell_start, cell_row = members[2], members[3]
-    still_open = 0
-    for row in range(len(counts)):
+    """Play up to ``most_episodes``; returns (why it ended, episodes played, steps taken)."""
+    H, S, _ = learnt.visits.shape
+    counts, collected = wanted.counts, wanted.collected
+    weights, memory, base, level = (
+        weighing.weights, weighing.memory, weighing.base, weighing.level
+    )  # fmt: skip
+    reward, everything = weighing.reward, workspace.everything
+    met_rows, gain = workspace.met, workspace.gain
+    _refresh_rows(learnt.rows, learnt.entries, S)
+    _refresh_rows(learnt.pool_rows, learnt.pool_entries, S)
+    still_open = ZERO
+    for row in everything:
         if collected[row] < counts[row]:
             still_open += 1
-    largest_room = FIRST_CAPACITY
-    for row in range(len(capacity)):
-        largest_room = max(largest_room, 2 * capacity[row])
-    steps = 0
+    steps = ZERO
     for played in range(most_episodes):
         if still_open == 0:
             return COVERED, played, steps
-        if used[0] + H * largest_room > len(successor):
+        if not (
+            _has_room(learnt.entries, learnt.used, H)
+            and _has_room(learnt.pool_entries, learnt.pool_used, H)
+        ):
             return POOL_FULL, played, steps
-        _plan(
-            visits, (start, size, total, share, successor, count), pooled, reward, optimism,
-            numbers, chosen, values, upper,
-        )  # fmt: skip
+        _plan(learnt, weighing.stage_reward, optimism, numbers, workspace)
         key = _key(seed, stream, first_episode + played)
-        s = _draw(initial, 0, S, _uniform(key, 0))
-        starts[s] += 1
-        n_met = 0
-        length = 0
-        for h in range(H):
-            a = chosen[h, s]
-            pair = s * A + a
-            cell = h * S * A + pair
-            flat_visits[cell] += 1
-            for place in range(cell_start[cell], cell_start[cell + 1]):
-                row = cell_row[place]
-                if gain[row] == 0:
-                    met[n_met] = row
-                    n_met += 1
-                gain[row] += 1
-            following = LAST
-            if h + 1 < H:
-                world_row = pair if world_stationary else cell
-                place = _draw(
-                    world_probability, world_start[world_row], world_start[world_row + 1],
-                    _uniform(key, 2 + 3 * h),
-                )  # fmt: skip
-                following = world_next[place]
-                row = pair if pooled else cell
-                if size[row] == capacity[row]:
-                    largest_room = max(largest_room, 4 * capacity[row])
-                _count_transition(
-                    row, following, start, size, capacity, total, share, successor, count, used
-                )
-            if record:
-                out_state[steps] = s
-                out_action[steps] = a
-                out_reward[steps] = (
-                    1.0 if _uniform(key, 3 + 3 * h) < rewards[h % len(rewards), s, a] else 0.0
-                )
-                out_next[steps] = following
-            steps += 1
-            length += 1
-            if following == END or following == LAST:
-                break
-            s = following
-        out_steps[played] = length
-        for i in range(n_met):
-            row = met[i]
-            was_open = collected[row] < counts[row]
-            collected[row] += gain[row]
-            if was_open and collected[row] >= counts[row]:
-                still_open -= 1
+        length, n_met = _play_episode(
+            key, world, learnt, wanted, workspace.chosen, met_rows, gain, record, steps, recording
+        )
+        record.lengths[played] = length
+        steps += length
+        met = met_rows[:n_met]
+        still_open -= _collect(counts, collected, met, gain)
         if adversary == TARGET_AWARE:
-            _observe_target_aware(
-                counts, largest_count, collected, weights, memory, met, n_met, gain, most,
-                flat_reward, members,
-            )  # fmt: skip
-        else:
+            _observe_target_aware(wanted, weights, memory, reward, met, gain, everything)
+        elif adversary == WEIGHTED_MAJORITY:
             _observe_weighted_majority(
-                counts, smallest_count, collected, weights, memory, base, level, met, n_met,
-                gain, most, flat_reward, members,
-            )  # fmt: skip
-        for i in range(n_met):
-            gain[met[i]] = 0
+                wanted, weights, memory, base, level, reward, met, gain, everything
+            )
+        else:
+            _observe_missing_only(wanted, weights, memory, reward, met)
+        for row in met:
+            gain[row] = 0
     if still_open == 0:
         return COVERED, most_episodes, steps
     return BUDGET, most_episodes, steps

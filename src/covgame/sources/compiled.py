@@ -8,11 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from covgame.game.adversary import TargetAware, most_per_episode, smallest_count
+from covgame.game.adversary import (
+    MissingOnly,
+    TargetAware,
+    WeightedMajority,
+    most_per_episode,
+    smallest_count,
+)
+from covgame.game.counts import SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import RangeAwareOptimism
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.types import FloatArray, IntArray
+
+NO_POOL = 1 << 16
+"""Places of a table that stands where there is no pool: it is never full."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,70 +56,123 @@ class _BlockPlayer:
     """Hands the arrays of a game and a model to the compiled loop, and takes them back."""
 
     def __init__(self, game: Game, source: SimulatedSource, size: int, record: bool) -> None:
-        self.game, self.source, self.size, self.record = game, source, size, record
+        from covgame.kernels import game as kernel
+
+        self.kernel = kernel
+        self.game, self.source, self.size, self.recording = game, source, size, record
         steps = size * game.target.shape.horizon if record else 0
-        self.out_lengths = np.zeros(size, dtype=np.int64)
-        self.out = tuple(np.zeros(steps, dtype=np.int64) for _ in range(3))
-        self.out_reward = np.zeros(steps)
+        self.record = kernel.Record(
+            np.zeros(size, dtype=np.int64),
+            np.zeros(steps, dtype=np.int64),
+            np.zeros(steps, dtype=np.int64),
+            np.zeros(steps),
+            np.zeros(steps, dtype=np.int64),
+        )
+        model = source.model
+        self.world = kernel.World(
+            model.initial,
+            model.transitions.start,
+            model.transitions.next_state,
+            model.transitions.probability,
+            model.stage_rewards,
+            model.transitions.stationary,
+        )
+        self.wanted = self._wanted()
         self.reward = game.target.cell_rewards(game.state.weights)
-        row = game.target.members.row
-        sizes = np.bincount(row, minlength=len(game.target))
-        row_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.members = (row_start, game.target.members.cell, *game.target.by_cell)
+        self.workspace = self._workspace()
+        self.tables = (game.counts.table, game.counts.pool or SuccessorTable(0, NO_POOL))
         self.optimism, self.numbers = self._optimism()
+        self.adversary = {
+            TargetAware: kernel.TARGET_AWARE,
+            WeightedMajority: kernel.WEIGHTED_MAJORITY,
+            MissingOnly: kernel.MISSING_ONLY,
+        }[type(game.adversary)]
+
+    def _wanted(self) -> Any:
+        game, target = self.game, self.game.target
+        sizes = np.bincount(target.members.row, minlength=len(target))
+        row_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return self.kernel.Wanted(
+            target.counts,
+            game.collected,
+            target.largest_count,
+            smallest_count(target),
+            most_per_episode(target),
+            row_start,
+            target.members.cell,
+            *target.by_cell,
+        )
+
+    def _workspace(self) -> Any:
+        shape, rows = self.game.target.shape, np.arange(len(self.game.target))
+        return self.kernel.Workspace(
+            np.zeros(shape.hs, dtype=np.int64),
+            np.zeros((shape.horizon, shape.states + 1)),
+            np.zeros((9, shape.pairs)),
+            rows,
+            np.zeros_like(rows),
+            np.zeros_like(rows),
+        )
 
     def _optimism(self) -> tuple[int, FloatArray]:
-        from covgame.kernels import game as kernel
-
         optimism = self.game.planner.optimism  # type: ignore[attr-defined]
         if isinstance(optimism, RangeAwareOptimism):
-            return kernel.RANGE_AWARE, np.array([optimism.b, 0.0, 0.0])
+            return self.kernel.RANGE_AWARE, np.array([optimism.b, 0.0, 0.0])
         states = float(self.game.target.shape.states)
-        return kernel.PAPER_OPTIMISM, np.array([0.0, optimism.log_cells, states])
+        return self.kernel.PAPER_OPTIMISM, np.array([0.0, optimism.log_cells, states])
 
     def play(self) -> Block:
-        from covgame.kernels import game as kernel
-
-        game, model = self.game, self.source.model
-        counts, target, state, table = game.counts, game.target, game.state, game.counts.table
+        kernel, counts, state = self.kernel, self.game.counts, self.game.state
         memory = np.array([state.total, state.variance, state.rate, state.shift])
         level = np.array([state.level], dtype=np.int64)
-        used = np.array([table.used], dtype=np.int64)
-        aware = isinstance(game.adversary, TargetAware)
+        table, pool = self.tables
+        used, pool_used = _used(table), _used(pool)
+        learnt = kernel.Learnt(
+            counts.visits,
+            counts.visits.reshape(-1),
+            counts.starts,
+            table.rows,
+            table.entries,
+            used,
+            pool.rows,
+            pool.entries,
+            pool_used,
+            counts.agreement,
+            counts.pooled,
+            counts.pool is not None,
+        )
+        flat, by_stage = self.reward.reshape(-1), self.reward.reshape(len(self.reward), -1)
+        weighing = kernel.Weighing(state.weights, flat, by_stage, memory, state.base, level)
         play_block: Any = kernel.play_block
         why, played, steps = play_block(
             self.size, counts.n_episodes, self.source.seed, STREAM,
-            model.initial,
-            (model.transitions.start, model.transitions.next_state, model.transitions.probability),
-            model.stage_rewards, model.transitions.stationary,
-            counts.visits, counts.starts,
-            (table.start, table.size, table.capacity, table.total, table.share,
-             table.successor, table.count),
-            used, counts.pooled,
-            target.counts, game.collected, target.largest_count, smallest_count(target),
-            most_per_episode(target), self.members,
-            state.weights, self.reward, memory, state.base, level,
-            self.optimism, self.numbers,
-            kernel.TARGET_AWARE if aware else kernel.WEIGHTED_MAJORITY,
-            self.record, self.out_lengths, *self.out[:2], self.out_reward, self.out[2],
+            self.world, learnt, self.wanted, weighing, self.workspace,
+            self.optimism, self.numbers, self.adversary, self.record, self.recording,
         )  # fmt: skip
         first = counts.n_episodes
         counts.n_episodes += played
-        table.used = int(used[0])
         state.total, state.variance, state.rate, state.shift = memory.tolist()
         state.level = int(level[0])
+        table.used, pool.used = int(used[0]), int(pool_used[0])
         if why == kernel.POOL_FULL:
-            table.make_room(len(table.successor))
-        return self._block(first, played, steps if self.record else 0)
+            for full in filter(len, self.tables):
+                full.make_room(len(full.entries) + 1)
+        return self._block(first, played, steps if self.recording else 0)
 
     def _block(self, first: int, played: int, steps: int) -> Block:
-        state, action, following = (column[:steps].copy() for column in self.out)
+        lengths, state, action, reward, next_state = self.record
         return Block(
             first,
-            self.out_lengths[:played].copy(),
-            state,
-            action,
-            self.out_reward[:steps].copy(),
-            following,
+            lengths[:played].copy(),
+            state[:steps].copy(),
+            action[:steps].copy(),
+            reward[:steps].copy(),
+            next_state[:steps].copy(),
             self.game.covered,
         )
+
+
+def _used(table: SuccessorTable) -> IntArray:
+    """(places used, largest capacity of a row), as the kernel keeps them."""
+    largest = table.rows["capacity"].max(initial=table.FIRST_CAPACITY)
+    return np.array([table.used, largest], dtype=np.int64)
