@@ -9,23 +9,29 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "covgame"
 
-BASE = {"types", "errors", "memory", "arrays", "jsonfile", "rng", "episodes"}
+BASE = {"types", "errors", "memory", "arrays", "jsonfile", "rng", "episodes", "interruption"}
 MAY_IMPORT = {
     "mdp": BASE,
     "targets": BASE | {"mdp"},
     "flow": BASE | {"mdp", "targets"},
-    "game": BASE | {"mdp", "targets"},
+    "game": BASE | {"mdp", "targets", "flow"},
     "kernels": BASE | {"game"},
     "sources": BASE | {"mdp", "game", "kernels"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
+    "store": BASE | {"game", "targets"},
+    "covering": BASE | {"mdp", "targets", "flow", "game", "sources", "store", "planning"},
     "report": BASE | {"planning"},
-    "cli": BASE | {"mdp", "targets", "flow", "sources", "planning", "report"},
+    "cli": BASE
+    | {"mdp", "targets", "flow", "sources", "planning", "report"}
+    | {"game", "covering"},
 }
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/game.py"},
     "gymnasium": {"sources/gymnasium_table.py"},
+    "pyarrow": {"store/episodes.py"},
+    "rich": {"cli/cover.py"},
     "matplotlib": {"report/figures.py"},
     "click": {"cli/main.py", "cli/common.py"},
     "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py"},

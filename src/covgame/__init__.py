@@ -1,5 +1,6 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
+from covgame.covering import Run, cover, resume
 from covgame.errors import (
     BadInput,
     CovgameError,
@@ -25,6 +26,7 @@ __all__ = [
     "MissingExtra",
     "Plan",
     "Policy",
+    "Run",
     "Shape",
     "SolverFailed",
     "TabularMDP",
@@ -33,8 +35,10 @@ __all__ = [
     "UnknownModel",
     "UnreachableTarget",
     "cells",
+    "cover",
     "make",
     "plan",
     "proportional",
+    "resume",
     "uniform",
 ]

@@ -28,3 +28,18 @@ class Episode:
         pairs = zip(self.state.tolist(), self.action.tolist(), strict=True)
         for h, (s, a) in enumerate(pairs):
             yield (h * shape.states + s) * shape.actions + a
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive episodes, their steps one after another."""
+
+    first_episode: int
+    lengths: IntArray  # (episodes,), steps of each
+    state: IntArray  # (steps,), empty if not recorded
+    action: IntArray
+    reward: FloatArray
+    next_state: IntArray  # END or LAST where an episode is over
+
+    def __len__(self) -> int:
+        return len(self.lengths)

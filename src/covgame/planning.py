@@ -197,7 +197,7 @@ def plan(
         raise BadInput("an Environment has its horizon already; say it in covgame.make")
     environment = env if isinstance(env, Environment) else make(env, horizon)
     model = environment.require_model("a plan")
-    wanted = _resolve(target, model)
+    wanted = resolve_target(target, model)
     reachable = drop_rarely_reached(wanted, model.transitions, min_reach)
     return Plan(
         environment.name,
@@ -209,7 +209,8 @@ def plan(
     )
 
 
-def _resolve(target: Request | Target | str | Path, model: TabularMDP) -> Target:
+def resolve_target(target: Request | Target | str | Path, model: TabularMDP) -> Target:
+    """The target that a request, its text or a file means on a model."""
     if isinstance(target, str | Path):
         target = parse_request(str(target))
     if isinstance(target, Target):

@@ -66,6 +66,12 @@ def complain(sentence: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def say(sentence: str) -> None:
+    """A message on standard error, if anybody listens there."""
+    with contextlib.suppress(OSError):
+        click.echo(f"covgame: {sentence}", err=True)
+
+
 def print_json(answer: dict[str, Any]) -> None:
     """The one JSON object of ``--json``."""
     click.echo(json.dumps(answer, allow_nan=False))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covgame.cli.common import INTERRUPTED, common_options, complain, print_json
+from covgame.cli.common import INTERRUPTED, common_options, complain, print_json, say
+
+if TYPE_CHECKING:
+    from covgame.covering import Run
 
 LARGE = 20_000
 
@@ -18,8 +22,9 @@ def main() -> None:
     """Cover an episodic environment in close to the fewest episodes possible.
 
     \b
-    Example:
+    Examples:
       covgame plan riverswim:states=8 --target uniform:50
+      covgame cover riverswim:states=8 --target uniform:50
     """
 
 
@@ -99,6 +104,116 @@ def plan(
         print_json(answer)
     else:
         click.echo(text)
+
+
+@main.command()
+@click.argument("env")
+@click.option(
+    "--target",
+    required=True,
+    help="What to cover: uniform:50, uniform:50/pair, uniform:50/state, proportional:500, a file.",
+)
+@click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run.")
+@click.option(
+    "--preset",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    show_default=True,
+    help="How to play: as we recommend, or Algorithm 1 to the letter.",
+)
+@click.option(
+    "--delta",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="Probability with which the paper's bounds may fail (preset paper).",
+)
+@click.option("--max-episodes", type=int, help="Stop after so many episodes (exit code 3).")
+@click.option(
+    "--min-reach",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Leave out cells that no policy reaches with this probability.",
+)
+@click.option(
+    "--stage-dependent",
+    is_flag=True,
+    help="Do not pool what is learnt over stages, also where the environment is stationary.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of the run; a fresh one in runs/ if left out.",
+)
+@common_options
+def cover(
+    env: str,
+    target: str,
+    horizon: int | None,
+    seed: int,
+    preset: Literal["default", "paper"],
+    delta: float,
+    max_episodes: int | None,
+    min_reach: float,
+    stage_dependent: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Play until every target is met; leaves a run with all episodes as Parquet files.
+
+    \b
+    ENV is a family (covgame envs), gym:NAME or a covgame-mdp/1 file.
+    Ctrl-C saves what there is; covgame resume goes on.
+    Examples:
+      covgame cover riverswim:states=8 --target uniform:10 --out my-run
+      covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
+    """
+    from covgame.covering import Settings, create_folder, start
+
+    settings = Settings(seed, preset, delta, stage_dependent, max_episodes)
+    run = start(env, target, settings, horizon=horizon, min_reach=min_reach)
+    cells = run.target.shape.cells
+    if cells > LARGE and not quiet:
+        say(f"first phi*, a linear program over {cells:,} cells")
+    create_folder(run, out, target)
+    finish(run, as_json, quiet)
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--max-episodes", type=int, help="A new budget, counted from the first episode.")
+@common_options
+def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> None:
+    """Go on where a stopped or killed run was.
+
+    \b
+    Example:
+      covgame resume runs/riverswim-states-8-1
+    """
+    from covgame.covering import load
+
+    finish(load(run, max_episodes), as_json, quiet)
+
+
+def finish(run: Run, as_json: bool, quiet: bool) -> None:
+    """Play a run to its end, print the answer, and exit as the contract says."""
+    from covgame.cli.cover import EXIT_CODES, watch
+
+    if run.stopped is None:
+        watch(run, quiet=quiet)
+    if as_json:
+        print_json(run.to_dict())
+    else:
+        click.echo(run.to_text())
+    code = EXIT_CODES[run.stopped or "interrupted"]
+    if code and not quiet:
+        why = {3: "the budget is spent", INTERRUPTED: "interrupted"}[code]
+        more = " --max-episodes N" if code == 3 else ""
+        say(f"{why}; all is saved, go on with: covgame resume {run.path}{more}")
+    sys.exit(code)
 
 
 def run() -> None:

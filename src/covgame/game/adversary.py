@@ -82,7 +82,7 @@ class WeightedMajority:
         active = level_support(target, state.level)
         state.rate = learning_rate(int(active.sum()), state.variance)
         exponent = -state.rate * (collected - state.base)
-        state.shift = float(exponent[active].max())
+        state.shift = float(exponent[active].max(initial=-math.inf))
         weights = np.where(active, _exp(exponent - state.shift), 0.0)
         state.weights = weights / _sum(weights)
         state.total = 1.0
@@ -185,7 +185,7 @@ def most_per_episode(target: Target) -> float:
 
 def smallest_count(target: Target) -> float:
     """c_min = (min_X c) v 1."""
-    return max(1.0, float(target.counts.min()))
+    return max(1.0, float(target.counts.min(initial=math.inf)))
 
 
 def level_support(target: Target, level: int) -> BoolArray:

@@ -574,10 +574,9 @@ def play_block(  # type: ignore[no-untyped-def]
     for played in range(most_episodes):
         if still_open == 0:
             return COVERED, played, steps
-        if not (
-            _has_room(learnt.entries, learnt.used, H)
-            and _has_room(learnt.pool_entries, learnt.pool_used, H)
-        ):
+        if not _has_room(learnt.entries, learnt.used, H):
+            return POOL_FULL, played, steps
+        if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
             return POOL_FULL, played, steps
         _plan(learnt, weighing.stage_reward, optimism, numbers, workspace)
         key = _key(seed, stream, first_episode + played)

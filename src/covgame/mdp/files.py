@@ -57,7 +57,12 @@ def load_model(path: str | Path) -> TabularMDP:
 
 def save_model(model: TabularMDP, path: str | Path) -> None:
     """Write a model as a ``covgame-mdp/1`` file."""
-    Path(path).write_text(_one_row_a_line(model_content(model)), encoding="utf-8")
+    Path(path).write_text(model_text(model), encoding="utf-8")
+
+
+def model_text(model: TabularMDP) -> str:
+    """A model as the text of a ``covgame-mdp/1`` file."""
+    return _one_row_a_line(model_content(model))
 
 
 def model_content(model: TabularMDP) -> dict[str, Any]:

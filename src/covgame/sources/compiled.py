@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from covgame.episodes import Block
 from covgame.game.adversary import (
     MissingOnly,
     TargetAware,
@@ -21,48 +21,29 @@ from covgame.game.planner import RangeAwareOptimism
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.types import FloatArray, IntArray
 
-NO_POOL = 1 << 16
-"""Places of a table that stands where there is no pool: it is never full."""
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Consecutive episodes, their steps one after another."""
-
-    first_episode: int
-    lengths: IntArray  # (episodes,), steps of each
-    state: IntArray  # (steps,), empty if not recorded
-    action: IntArray
-    reward: FloatArray
-    next_state: IntArray  # END or LAST where an episode is over
-    covered: bool
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
 
 def blocks(
     game: Game, source: SimulatedSource, *, size: int, record: bool = True
 ) -> Iterator[Block]:
     """Play in blocks of at most ``size`` episodes until the target is covered."""
-    player = _BlockPlayer(game, source, size, record)
+    player = CompiledPlayer(game, source, most=size, record=record)
     while not game.covered:
-        block = player.play()
+        block = player.play(size)
         if len(block):
             yield block
 
 
-class _BlockPlayer:
-    """Hands the arrays of a game and a model to the compiled loop, and takes them back."""
+class CompiledPlayer:
+    """Plays a game in blocks: hands its arrays to the compiled loop, and takes them back."""
 
-    def __init__(self, game: Game, source: SimulatedSource, size: int, record: bool) -> None:
+    def __init__(self, game: Game, source: SimulatedSource, *, most: int, record: bool) -> None:
         from covgame.kernels import game as kernel
 
         self.kernel = kernel
-        self.game, self.source, self.size, self.recording = game, source, size, record
-        steps = size * game.target.shape.horizon if record else 0
+        self.game, self.source, self.most, self.recording = game, source, most, record
+        steps = most * game.target.shape.horizon if record else 0
         self.record = kernel.Record(
-            np.zeros(size, dtype=np.int64),
+            np.zeros(most, dtype=np.int64),
             np.zeros(steps, dtype=np.int64),
             np.zeros(steps, dtype=np.int64),
             np.zeros(steps),
@@ -80,7 +61,7 @@ class _BlockPlayer:
         self.wanted = self._wanted()
         self.reward = game.target.cell_rewards(game.state.weights)
         self.workspace = self._workspace()
-        self.tables = (game.counts.table, game.counts.pool or SuccessorTable(0, NO_POOL))
+        self.tables = (game.counts.table, game.counts.pool or SuccessorTable(0))
         self.optimism, self.numbers = self._optimism()
         self.adversary = {
             TargetAware: kernel.TARGET_AWARE,
@@ -121,7 +102,8 @@ class _BlockPlayer:
         states = float(self.game.target.shape.states)
         return self.kernel.PAPER_OPTIMISM, np.array([0.0, optimism.log_cells, states])
 
-    def play(self) -> Block:
+    def play(self, episodes: int) -> Block:
+        """At most so many episodes, fewer if that covers the target or memory has to grow."""
         kernel, counts, state = self.kernel, self.game.counts, self.game.state
         memory = np.array([state.total, state.variance, state.rate, state.shift])
         level = np.array([state.level], dtype=np.int64)
@@ -145,7 +127,7 @@ class _BlockPlayer:
         weighing = kernel.Weighing(state.weights, flat, by_stage, memory, state.base, level)
         play_block: Any = kernel.play_block
         why, played, steps = play_block(
-            self.size, counts.n_episodes, self.source.seed, STREAM,
+            min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
             self.world, learnt, self.wanted, weighing, self.workspace,
             self.optimism, self.numbers, self.adversary, self.record, self.recording,
         )  # fmt: skip
@@ -168,7 +150,6 @@ class _BlockPlayer:
             action[:steps].copy(),
             reward[:steps].copy(),
             next_state[:steps].copy(),
-            self.game.covered,
         )
 
 

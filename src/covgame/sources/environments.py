@@ -20,6 +20,7 @@ class Environment:
     name: str
     horizon: int
     model: TabularMDP | None
+    by_name: bool = True  # whether ``make`` finds it again by its name and horizon
 
     @property
     def known(self) -> bool:
@@ -48,7 +49,7 @@ def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environmen
     """
     horizon = _whole(horizon)
     if isinstance(env, TabularMDP):
-        return _with_model("a model", env, horizon)
+        return _with_model("a model", env, horizon, by_name=False)
     if not isinstance(env, str | Path):
         raise BadInput(f"an environment is a name, a file or a model, not {type(env).__name__}")
     name = str(env)
@@ -62,14 +63,16 @@ def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environmen
     if is_file(name) or name.endswith(".json"):
         from covgame.mdp.files import load_model
 
-        return _with_model(name, load_model(name), horizon)
+        return _with_model(name, load_model(name), horizon, by_name=False)
     raise BadInput(_no_such_environment(name, kind))
 
 
-def _with_model(name: str, model: TabularMDP, horizon: int | None) -> Environment:
+def _with_model(
+    name: str, model: TabularMDP, horizon: int | None, *, by_name: bool = True
+) -> Environment:
     if horizon is not None:
         model = model.with_horizon(horizon)
-    return Environment(name, model.shape.horizon, model)
+    return Environment(name, model.shape.horizon, model, by_name)
 
 
 def _make_family(name: str, family: Family, text: str, horizon: int | None) -> Environment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from covgame.jsonfile import check_content, read_json
 from covgame.targets.requests import Listed
+from covgame.targets.target import Target
 
 Index = Annotated[int, Field(strict=True, ge=0, lt=2**62)]
 VisitCount = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -30,3 +32,11 @@ def load_target(path: str | Path) -> Listed:
     path = Path(path)
     content = check_content(TargetFile, read_json(path), path)
     return Listed(tuple(content.cells), str(path))
+
+
+def target_text(target: Target) -> str:
+    """A target as the text of a ``covgame-target/1`` file, one row a line."""
+    rows = target.as_rows(list(range(len(target))))
+    cells = [json.dumps([*row, n]) for row, n in zip(rows, target.counts.tolist(), strict=True)]
+    body = ",\n  ".join(cells)
+    return f'{{"format": "covgame-target/1",\n "cells": [\n  {body}]}}\n'

@@ -74,7 +74,10 @@ class Listed:
     source: str = "the target"
 
     def resolve(self, transitions: Transitions) -> Target:
-        shape = transitions.shape
+        return self.on(transitions.shape)
+
+    def on(self, shape: Shape) -> Target:
+        """The target for a world of this size."""
         self._check(shape)
         index = [(ANY if h is None else h, s, ANY if a is None else a) for h, s, a, _ in self.rows]
         counts = np.array([count for *_, count in self.rows], dtype=np.float64)

@@ -1,0 +1,121 @@
+"""``covgame cover`` and ``resume``: watching a run, and saying how it ended."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from covgame.cli.common import say
+from covgame.covering import Run, play
+from covgame.errors import describe_row
+from covgame.game.outlook import Outlook, outlook
+from covgame.planning import number
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+EXIT_CODES = {"covered": 0, "budget": 3, "interrupted": 130}
+
+SECONDS_BETWEEN_LINES = 10.0
+SECONDS_UNTIL_EXCUSE = 2.0
+SHARE_FOR_OUTLOOK = 0.03
+"""The outlook solves a linear program: it may take so much of the time."""
+
+COMPILING = "compiling the game for this machine, about ten seconds, once"
+
+
+def watch(run: Run, *, quiet: bool) -> None:
+    """Play a run to its end, showing how it goes on standard error."""
+    if quiet:
+        for _ in play(run):
+            pass
+        return
+    with _display() as show:
+        pacer = _Pacer(show)
+        with _excuse(COMPILING) as started:
+            for _ in play(run):
+                started()
+                pacer.after_block(run)
+
+
+class _Pacer:
+    """Calls the display as often as its cost allows."""
+
+    def __init__(self, show: Callable[[Outlook], None]) -> None:
+        self.show = show
+        self.due = time.monotonic() + 0.5
+
+    def after_block(self, run: Run) -> None:
+        began = time.monotonic()
+        if began < self.due or run.covered:
+            return
+        self.show(outlook(run.game))
+        cost = time.monotonic() - began
+        self.due = time.monotonic() + max(0.5, cost / SHARE_FOR_OUTLOOK)
+
+
+@contextmanager
+def _excuse(sentence: str) -> Iterator[Callable[[], None]]:
+    """Say the sentence if what follows has not started after a second."""
+    timer = threading.Timer(SECONDS_UNTIL_EXCUSE, lambda: say(sentence))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def _display() -> Iterator[Callable[[Outlook], None]]:
+    """A live bar in a terminal, a line now and then elsewhere."""
+    if not sys.stderr.isatty():
+        yield _Lines().show
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f}% covered"),
+        TextColumn("{task.fields[words]}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("cover", total=1.0, words="")
+        yield lambda view: _advance(progress, task, view)
+
+
+def _advance(progress: Progress, task: TaskID, view: Outlook) -> None:
+    progress.update(task, completed=view.share_covered, words=words(view))
+
+
+class _Lines:
+    """A line every ten seconds, for logs."""
+
+    def __init__(self) -> None:
+        self.due = time.monotonic() + SECONDS_BETWEEN_LINES
+
+    def show(self, view: Outlook) -> None:
+        if time.monotonic() >= self.due:
+            say(f"{view.share_covered:.0%} covered, {words(view)}")
+            self.due = time.monotonic() + SECONDS_BETWEEN_LINES
+
+
+def words(view: Outlook) -> str:
+    """Episodes, what is left, and the hardest open rows, in one line."""
+    parts = [f"{number(view.n_episodes)} episodes"]
+    if view.episodes_left is not None:
+        parts.append(f"about {number(round(view.episodes_left))} to go")
+    if view.rows_unseen:
+        parts.append(f"{view.rows_unseen:,} rows not reached yet")
+    if view.hardest:
+        (row, missing), *_ = view.hardest
+        hardest = f"hardest {describe_row(row)}: {number(missing)} more"
+        parts.append(hardest)
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""Runs on disk: what was asked, the episodes, what was learnt, the answer."""

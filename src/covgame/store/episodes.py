@@ -1,0 +1,131 @@
+"""Episodes as Parquet: one row per step, in shards that hold a fixed number of episodes.
+
+Where a shard ends does not depend on when or how often a run was stopped, so the same seed
+leaves the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from covgame.episodes import Block
+from covgame.errors import BadInput
+from covgame.store.folder import write_whole
+from covgame.types import END, IntArray, Shape
+
+STEPS_PER_SHARD = 500_000
+
+SCHEMA = pa.schema(
+    [
+        ("episode", pa.int64()),
+        ("stage", pa.int32()),
+        ("state", pa.int64()),
+        ("action", pa.int32()),
+        ("reward", pa.float64()),
+        ("next_state", pa.int64()),
+        ("terminated", pa.bool_()),
+    ]
+)
+WRITING = {
+    "use_dictionary": ["stage", "state", "action", "reward", "next_state"],
+    "column_encoding": {"episode": "DELTA_BINARY_PACKED"},
+    "compression": "none",
+}
+"""Half the time of the library's defaults, at 2 to 3 bytes a step."""
+
+
+class EpisodeWriter:
+    """Collects blocks of episodes and writes a shard whenever one is full."""
+
+    def __init__(self, folder: Path, horizon: int, n_episodes: int = 0) -> None:
+        self.folder = folder
+        self.per_shard = max(1, STEPS_PER_SHARD // horizon)
+        self.n_episodes = n_episodes
+        self.open_tables: list[pa.Table] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Go on after ``n_episodes``: later steps are dropped, they will be played again."""
+        whole, left = divmod(self.n_episodes, self.per_shard)
+        for path in shards(self.folder):
+            if _number(path) == whole and left:
+                kept = pq.read_table(path, schema=SCHEMA)
+                kept = kept.filter(pa.compute.less(kept["episode"], self.n_episodes))
+                self.open_tables = [kept]
+            elif _number(path) >= whole:
+                path.unlink()
+
+    @property
+    def room(self) -> int:
+        """How many episodes the open shard still takes."""
+        return self.per_shard - self.n_episodes % self.per_shard
+
+    def add(self, block: Block) -> bool:
+        """Take at most ``room`` episodes; says whether that has filled a shard."""
+        if not len(block):
+            return False
+        self.open_tables.append(as_table(block))
+        full = len(block) == self.room
+        self.n_episodes += len(block)
+        if full:
+            self._write((self.n_episodes - 1) // self.per_shard)
+            self.open_tables = []
+        return full
+
+    def flush(self) -> None:
+        """Write what is there of the open shard; it is written again when it is full."""
+        if self.open_tables:
+            self._write(self.n_episodes // self.per_shard)
+
+    def _write(self, number: int) -> None:
+        buffer = io.BytesIO()
+        table = pa.concat_tables(self.open_tables).combine_chunks()
+        pq.write_table(table, buffer, **WRITING)
+        write_whole(self.folder / f"part-{number:06d}.parquet", buffer.getvalue())
+
+
+def as_table(block: Block) -> pa.Table:
+    """The steps of a block with their episode and stage."""
+    first = np.cumsum(block.lengths) - block.lengths
+    episode = block.first_episode + np.arange(len(block))
+    stage = np.arange(len(block.state)) - np.repeat(first, block.lengths)
+    columns: list[npt.NDArray[np.generic]] = [
+        np.repeat(episode, block.lengths),
+        stage.astype(np.int32),
+        block.state,
+        block.action.astype(np.int32),
+        block.reward,
+        np.maximum(block.next_state, -1),
+        block.next_state == END,
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def shards(folder: Path) -> list[Path]:
+    """The shards of a folder in order."""
+    return sorted(folder.glob("part-*.parquet"))
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.removeprefix("part-"))
+
+
+def read_visits(folder: Path, shape: Shape) -> IntArray:
+    """The visits of every cell, from the files alone."""
+    visits = np.zeros(shape.cells, dtype=np.int64)
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            table = pq.read_table(path, columns=["stage", "state", "action"])
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{path} cannot be read: {error}") from error
+        stage, state, action = (table[name].to_numpy() for name in table.column_names)
+        cell = (stage.astype(np.int64) * shape.states + state) * shape.actions + action
+        visits += np.bincount(cell, minlength=shape.cells)
+    return visits.reshape(shape.hsa)

@@ -1,0 +1,128 @@
+"""The folder of a run: files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from covgame.errors import BadInput
+from covgame.jsonfile import read_json
+
+FORMAT = "covgame-run/1"
+MANIFEST = "run.json"
+COUNTS = "counts.npz"
+RESULT = "result.json"
+MODEL = "model.json"
+TARGET = "target.json"
+EPISODES = "episodes"
+
+
+class RunFolder:
+    """Where a run lives. ``run.json`` comes first; once it is there, the run can be resumed."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @classmethod
+    def create(cls, path: Path, manifest: Mapping[str, Any], files: Mapping[str, str]) -> RunFolder:
+        """A new run: first the ``files`` that it needs, then the manifest."""
+        _check_is_free(path)
+        path.mkdir(parents=True, exist_ok=True)
+        folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
+        for name, text in files.items():
+            write_whole(path / name, text.encode())
+        folder.save_manifest()
+        return folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """An existing run, or an error that says what is wrong with it."""
+        path = Path(path)
+        if not (path / MANIFEST).is_file():
+            raise BadInput(f"{path} is no run: it holds no {MANIFEST}")
+        manifest = read_json(path / MANIFEST)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise BadInput(f"{path / MANIFEST} is not in the format {FORMAT}")
+        return cls(path, manifest)
+
+    @property
+    def episodes(self) -> Path:
+        return self.path / EPISODES
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.manifest.get("state") == "finished")
+
+    def save_manifest(self) -> None:
+        write_whole(self.path / MANIFEST, _as_json(self.manifest))
+
+    def save_result(self, result: Mapping[str, Any], state: str) -> None:
+        """The answer, and in the manifest what became of the run."""
+        write_whole(self.path / RESULT, _as_json(result))
+        self.manifest["state"] = state
+        self.save_manifest()
+
+    def save_counts(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        write_whole(self.path / COUNTS, buffer.getvalue())
+
+    def load_counts(self) -> dict[str, npt.NDArray[Any]] | None:
+        """What was saved last, or None if the run was stopped before that."""
+        path = self.path / COUNTS
+        if not path.is_file():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return dict(arrays)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path} cannot be read: {error}") from error
+
+
+def fresh_folder(environment: str, parent: Path = Path("runs")) -> Path:
+    """``runs/<environment>-<n>``, the first n that is free; made at once, so that it is ours."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", environment.partition("?")[0]).strip("-")[:40] or "run"
+    number = 1
+    while True:
+        path = parent / f"{name}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that at any instant the old or the new one is there, never a part."""
+    draft = path.with_name(f".{path.name}.draft")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _check_is_free(path: Path) -> None:
+    if (path / MANIFEST).exists():
+        raise BadInput(
+            f"{path} holds a run already; go on with it by covgame resume {path}, "
+            "or choose another --out"
+        )
+    if path.exists() and not path.is_dir():
+        raise BadInput(f"{path} is a file; --out names a folder")
+    if any((path / EPISODES).glob("*.parquet")):
+        raise BadInput(f"{path / EPISODES} holds episodes of another run; choose another --out")
+
+
+def _as_json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()

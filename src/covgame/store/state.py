@@ -1,0 +1,75 @@
+"""What a game remembers, as named arrays and back: nothing but numbers, no pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from covgame.game.counts import SuccessorTable
+from covgame.game.game import Game
+from covgame.types import IntArray
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
+    """Everything that decides how the game goes on.
+
+    ``visits`` is (H, S, A); ``transitions`` lists [row, successor, count], where a row is a
+    cell (h S + s) A + a, or a pair s A + a if stages are ``pooled``; -1 ends an episode.
+    """
+    counts, state = game.counts, game.state
+    arrays = {
+        "episodes": np.array(counts.n_episodes),
+        "visits": counts.visits,
+        "starts": counts.starts,
+        "pooled": np.array(counts.pooled),
+        "transitions": _listed(counts.table),
+        "agreement": counts.agreement,
+        "weights": state.weights,
+        "base": state.base,
+        "level": np.array(state.level),
+        "numbers": np.array([state.total, state.variance, state.rate, state.shift]),
+    }
+    if counts.pool is not None:
+        arrays["pool_transitions"] = _listed(counts.pool)
+    return arrays
+
+
+def restore_game(game: Game, arrays: Arrays) -> None:
+    """Bring a new game of the same kind to where the arrays were taken."""
+    counts, state = game.counts, game.state
+    counts.n_episodes = int(arrays["episodes"])
+    counts.visits[:] = arrays["visits"]
+    counts.starts[:] = arrays["starts"]
+    counts.agreement[:] = arrays["agreement"]
+    _fill(counts.table, arrays["transitions"])
+    if counts.pool is not None:
+        _fill(counts.pool, arrays["pool_transitions"])
+    state.weights[:] = arrays["weights"]
+    state.base[:] = arrays["base"]
+    state.level = int(arrays["level"])
+    state.total, state.variance, state.rate, state.shift = arrays["numbers"].tolist()
+    game.collected[:] = game.target.collected(counts.visits)
+
+
+def _listed(table: SuccessorTable) -> IntArray:
+    return np.column_stack(table.listed(0, len(table)))
+
+
+def _fill(table: SuccessorTable, listed: IntArray) -> None:
+    """Give an empty table these transitions, each row in the order of the list."""
+    row, successor, count = listed.T
+    size = np.bincount(row, minlength=len(table))
+    table.rows["size"] = table.rows["capacity"] = size
+    table.rows["start"] = np.cumsum(size) - size
+    table.rows["total"] = np.bincount(row, count, minlength=len(table)).astype(np.int64)
+    table.rows["share"] = np.where(size > 0, 1.0 / np.maximum(table.rows["total"], 1), 0.0)
+    table.used = 0
+    table.make_room(len(row))
+    table.used = len(row)
+    table.entries["successor"][: len(row)] = successor
+    table.entries["count"][: len(row)] = count
