@@ -9,6 +9,7 @@ benchmarks/results/. With --check nothing is written; the exit code tells whethe
 from __future__ import annotations
 
 import re
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -85,10 +86,84 @@ def units() -> str:
     return _table(["world", "variables", *variants], rows)
 
 
+def covering() -> str:
+    """tau/phi* by target and method: geometric means over worlds."""
+    content = _results.read("covering")
+    found: dict[str, dict[str, list[float]]] = {}
+    capped = set()
+    for row in content["rows"]:
+        means = found.setdefault(row["method"], {}).setdefault(row["target"], [])
+        means.append(statistics.fmean(row["ratios"]))
+        if row["capped"]:
+            capped.add((row["method"], row["target"]))
+    targets = list(found["default"])
+    rows = [
+        [method] + [_mean(means.get(t), at_least=(method, t) in capped) for t in targets]
+        for method, means in found.items()
+    ]
+    return _table(["", *targets], rows)
+
+
+def covering_worlds() -> str:
+    """tau/phi* of the default game, world by world, with the largest of all runs."""
+    rows: dict[str, list[str]] = {}
+    targets = []
+    for row in _results.read("covering")["rows"]:
+        if row["method"] == "default":
+            if row["target"] not in targets:
+                targets.append(row["target"])
+            cell = f"{statistics.fmean(row['ratios']):.2f} ({max(row['ratios']):.2f})"
+            rows.setdefault(row["env"], [f"`{row['env']}`"]).append(cell)
+    return _table(["mean (largest)", *targets], list(rows.values()))
+
+
+def episode_time() -> str:
+    """An exact episode on the double chain: microseconds, and the readable game beside it."""
+    content = _results.read("episodes")
+    rows = [
+        [row["kind"], f"{row['us']:.1f} us", f"{row['readable us'] / row['us']:.0f} x"]
+        for row in content["chain"]
+    ]
+    return _table(["1,240 cells, 2 successors", "an exact episode", "the readable game"], rows)
+
+
+def episode_growth() -> str:
+    """Time and memory by size."""
+    rows = [
+        [
+            f"{row['cells']:,}",
+            row["kind"],
+            f"{row['us']:,.1f} us",
+            f"{1e3 * row['us'] / row['cells']:.1f} ns",
+            f"{row['bytes']:.0f} bytes",
+        ]
+        for row in _results.read("episodes")["rows"]
+    ]
+    return _table(["cells", "", "an exact episode", "a cell", "memory a cell"], rows)
+
+
+def episode_costs() -> str:
+    """Compilation and recording."""
+    content = _results.read("episodes")
+    compiling, record = content["compilation"], content["recording"]
+    rows = [
+        ["first run, compiling included", f"{compiling['first']:.1f} s"],
+        ["next run, from the cache", f"{compiling['cached']:.1f} s"],
+        ["an episode, not recorded", f"{record['off']:.1f} us"],
+        ["an episode, recorded as Parquet", f"{record['on'] / record['off']:.2f} x"],
+    ]
+    return _table(["", ""], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "min_flow": min_flow,
     "backward_induction": backward_induction,
     "units": units,
+    "covering": covering,
+    "covering_worlds": covering_worlds,
+    "episode_time": episode_time,
+    "episode_growth": episode_growth,
+    "episode_costs": episode_costs,
 }
 
 
@@ -112,6 +187,12 @@ def _solved(measured: dict[str, Any] | None, limit: float) -> str:
         else f" (gap {gap:.0e})"
     )
     return _seconds(measured["seconds"]) + remark
+
+
+def _mean(means: list[float] | None, *, at_least: bool) -> str:
+    if means is None:
+        return "-"
+    return f"{'> ' if at_least else ''}{statistics.geometric_mean(means):.2f}"
 
 
 def _seconds(value: float) -> str:

@@ -27,6 +27,7 @@ from covgame.game.planner import (
     KnownModelPlanner,
     OptimisticPlanner,
     PaperOptimism,
+    Planner,
     RangeAwareOptimism,
 )
 from covgame.game.presets import default_game, paper_game
@@ -171,7 +172,113 @@ def test_counts_against_a_dictionary(world: TabularMDP, seed: int, pooled: bool)
     assert counts.visits[0].sum() == counts.n_episodes == 40
 
 
+@given(worlds(), seeds)
+def test_borrowing_against_a_dictionary(world: TabularMDP, seed: int) -> None:
+    """A row counts as if it had kappa more observations, distributed as those of all stages."""
+    H, S, A = world.shape.hsa
+    counts = Counts(world.shape, pooled=False, borrowing=True)
+    source, rng = SimulatedSource(world, seed), np.random.default_rng(seed)
+    seen = np.zeros((H, S, A, S + 1))
+    own = others = 0.0
+    for number in range(40):
+        episode = source.play(random_policy(rng, world.shape), number)
+        counts.add(episode)
+        for h, (s, a, following) in enumerate(
+            zip(episode.state, episode.action, episode.next_state, strict=True)
+        ):
+            if following == LAST:
+                continue
+            row, rest = seen[h, s, a], seen[:, s, a].sum(axis=0) - seen[h, s, a]
+            if row.sum() and rest.sum():
+                own += row[following] / row.sum()
+                others += rest[following] / rest.sum()
+            row[following] += 1
+    agreement = (others + 0.5) / (own + 1.0)
+    kappa = 10.0 if agreement >= 10 / 11 else agreement / (1 - agreement)
+    assert counts.borrowed == pytest.approx(kappa)
+    values = np.append(rng.normal(size=S), 0.0)
+    for h in range(H):
+        mean, square, observed = counts.estimate(h, values[:-1])
+        for pair in range(S * A):
+            row, everywhere = seen[h, pair // A, pair % A], seen[:, pair // A, pair % A].sum(axis=0)
+            n = row.sum()
+            extra = min(kappa, everywhere.sum() - n) if n < 30 * kappa else 0.0
+            assert observed[pair] == pytest.approx(n + extra)
+            if n + extra > 0:
+                mix = (row + extra * everywhere / max(everywhere.sum(), 1)) / (n + extra)
+                assert mean[pair] == pytest.approx(mix @ values, abs=1e-12)
+                assert square[pair] == pytest.approx(mix @ values**2, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("riverswim:states=6,horizon=10", 9.0, 10.0),
+        ("garnet:states=20,actions=4,horizon=10", 0.0, 0.5),
+    ],
+)
+def test_stages_borrow_as_far_as_they_agree(name: str, least: float, most: float) -> None:
+    world = cg.make(name).require_model("a test")
+    game = default_game(reachable_target(world, "uniform:5"), pooled=False)
+    for _ in blocks(game, SimulatedSource(world, 0), size=500, record=False):
+        pass
+    assert least <= game.counts.borrowed <= most
+
+
+def test_borrowing_saves_episodes_where_stages_agree() -> None:
+    """One visit everywhere, stage by stage, on a stationary world: a third less, at least."""
+    world = cg.make("chain:states=8,horizon=14").require_model("a test")
+    target = reachable_target(world, "uniform:1")
+
+    def mean(borrowing: bool) -> float:
+        taus = []
+        for seed in range(30):
+            counts = Counts(world.shape, pooled=False, borrowing=borrowing)
+            game = Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), counts)
+            for _ in blocks(game, SimulatedSource(world, seed), size=500, record=False):
+                pass
+            taus.append(game.counts.n_episodes)
+        return float(np.mean(taus))
+
+    assert mean(borrowing=True) < 0.67 * mean(borrowing=False)
+
+
 # ------------------------------------------------------------------------------ planner
+
+
+@pytest.mark.parametrize("kind", ["paper", "range-aware", "known model"])
+@given(worlds(), seeds)
+def test_planners_keep_their_contract(kind: str, world: TabularMDP, seed: int) -> None:
+    """An action everywhere, the same for the same input, and nothing is changed on the way."""
+    planners: dict[str, Planner] = {
+        "paper": OptimisticPlanner(PaperOptimism(world.shape, 0.1)),
+        "range-aware": OptimisticPlanner(RangeAwareOptimism()),
+        "known model": KnownModelPlanner(world.transitions),
+    }
+    planner = planners[kind]
+    counts, reward = sixty_random_episodes(world, seed)
+    before, kept = counts.visits.copy(), reward.copy()
+    policy = planner.plan(counts, reward)
+    assert not policy.is_stochastic
+    assert policy.table.shape == world.shape.hs
+    assert ((policy.table >= 0) & (policy.table < world.shape.actions)).all()
+    np.testing.assert_array_equal(planner.plan(counts, reward).table, policy.table)
+    np.testing.assert_array_equal(counts.visits, before)
+    np.testing.assert_array_equal(reward, kept)
+    nothing = planner.plan(Counts(world.shape, pooled=True), np.zeros(world.shape.hsa))
+    assert nothing.table.shape == world.shape.hs
+
+
+@pytest.mark.parametrize("preset", ["default", "paper", "paper, range-aware", "missing only"])
+@pytest.mark.parametrize("name", ["lock:horizon=4,actions=3", "riverswim:states=4,horizon=6"])
+def test_no_preset_gives_up_on_a_reachable_cell(name: str, preset: str) -> None:
+    """The last door of a lock, the far bank of a river: every cell is found in the end."""
+    world = cg.make(name).require_model("a test")
+    target = parse_request("uniform:2").resolve(world.transitions)
+    game = GAMES[preset](target, world.transitions.stationary)
+    for _ in blocks(game, SimulatedSource(world, 5), size=1000, record=False):
+        assert game.counts.n_episodes < 200_000
+    assert game.covered
 
 
 @given(worlds(max_horizon=4, max_states=4), seeds)
@@ -444,3 +551,12 @@ def test_the_known_model_variant_plays() -> None:
         assert last.n_episodes < 2000
     assert last is not None
     assert last.covered
+
+
+def test_players_of_ones_own_are_not_mistaken_for_ours() -> None:
+    world = cg.make("chain:states=4,horizon=5").require_model("a test")
+    target = reachable_target(world, "uniform:2")
+    counts = Counts(world.shape, pooled=True)
+    game = Game(target, KnownModelPlanner(world.transitions), TargetAware(), counts)
+    with pytest.raises(cg.BadInput, match="rounds"):
+        next(blocks(game, SimulatedSource(world, 0), size=1))

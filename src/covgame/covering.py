@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -20,7 +19,6 @@ from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.presets import default_game, paper_game
 from covgame.interruption import Interruption
-from covgame.mdp.files import model_text
 from covgame.mdp.model import TabularMDP
 from covgame.planning import number, resolve_target
 from covgame.sources.compiled import CompiledPlayer
@@ -28,7 +26,6 @@ from covgame.sources.environments import Environment, make
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import MODEL, TARGET, RunFolder, fresh_folder
 from covgame.store.state import restore_game
-from covgame.targets.files import load_target, target_text
 from covgame.targets.requests import Request, check_reachable, drop_rarely_reached
 from covgame.targets.target import Target
 
@@ -266,6 +263,9 @@ def start(
 
 def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
     """Give a run a place on disk, with all that is needed to resume it."""
+    from covgame.mdp.files import model_text
+    from covgame.targets.files import target_text
+
     model = run.environment.require_model("covering")
     by_name = run.environment.by_name
     manifest = {
@@ -289,6 +289,8 @@ def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
 
 def load(path: str | Path, max_episodes: int | None = None) -> Run:
     """A run from its folder, at the last point that was saved."""
+    from covgame.targets.files import load_target
+
     folder = RunFolder.open(path)
     asked = folder.manifest
     if asked.get("command") != "cover":
@@ -349,7 +351,7 @@ def play(run: Run) -> Iterator[Run]:
         finally:
             run.stopped = _why(run)
             if recorder and run.folder:
-                recorder.save()
+                recorder.close()
                 run.folder.save_result(run.to_dict(), "finished" if run.covered else "stopped")
 
 
@@ -375,5 +377,7 @@ def _next_size(episodes: int, seconds: float) -> int:
 
 
 def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
     libraries = {name: version(name) for name in ("covgame", "numba", "numpy", "pyarrow")}
     return {"python": platform.python_version(), **libraries}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from covgame.targets.target import Target
-from covgame.types import ANY, BoolArray, FloatArray
+from covgame.types import BoolArray, FloatArray
 
 Gains = dict[int, int]
 """What an episode collected: row -> visits, in the order in which rows were first met."""
@@ -47,6 +47,11 @@ class AdversaryState:
 class Adversary(Protocol):
     """Sets weights over the rows of a target, and changes them after every episode."""
 
+    @property
+    def forgets_covered(self) -> bool:
+        """Whether a row that is covered weighs nothing from then on."""
+        ...
+
     def start(self, target: Target) -> AdversaryState:
         """The state before the first episode."""
         ...
@@ -61,6 +66,8 @@ class Adversary(Protocol):
 @dataclass(frozen=True)
 class WeightedMajority:
     """Algorithm 1's adversary: exp(-xi visits since restart) on the rows of its level."""
+
+    forgets_covered: ClassVar[bool] = False
 
     def start(self, target: Target) -> AdversaryState:
         state = AdversaryState(np.zeros(len(target)), 0.0, base=np.zeros(len(target)))
@@ -81,7 +88,7 @@ class WeightedMajority:
         """lambda ~ exp(-xi (n - n at restart)) on X_k, normalised."""
         active = level_support(target, state.level)
         state.rate = learning_rate(int(active.sum()), state.variance)
-        exponent = -state.rate * (collected - state.base)
+        exponent = -state.rate * ((collected - state.base) / target.most_per_episode)
         state.shift = float(exponent[active].max(initial=-math.inf))
         weights = np.where(active, _exp(exponent - state.shift), 0.0)
         state.weights = weights / _sum(weights)
@@ -95,6 +102,8 @@ class TargetAware:
     The rate follows the paper's rule in small steps, so that between two steps only the rows
     that an episode has met change their weights.
     """
+
+    forgets_covered: ClassVar[bool] = True
 
     def start(self, target: Target) -> AdversaryState:
         state = AdversaryState(np.zeros(len(target)), 0.0)
@@ -140,6 +149,8 @@ class TargetAware:
 class MissingOnly:
     """Weight 1 for every open row: the reward of GOSPRL (Tarbouriech et al., 2021)."""
 
+    forgets_covered: ClassVar[bool] = True
+
     def start(self, target: Target) -> AdversaryState:
         return AdversaryState(np.ones(len(target)), float(len(target)))
 
@@ -153,8 +164,9 @@ class MissingOnly:
 
 
 def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> float:
-    """-xi c_max n/c - log c."""
-    return -(state.rate * target.largest_count * n / count) - math.log(count)
+    """-xi c_max n/c - log c, with losses per path scaled into [0, 1]."""
+    largest = target.largest_count / target.most_per_episode
+    return -(state.rate * largest * n / count) - math.log(count)
 
 
 def learning_rate(rows: int, variance: float) -> float:
@@ -168,7 +180,7 @@ def loss_variance(target: Target, state: AdversaryState, gains: Gains) -> float:
     """Var_lambda of the losses, scaled into [0, 1] by the most a path can collect of a row."""
     if state.total <= 0:
         return 0.0
-    most = most_per_episode(target)
+    most = target.most_per_episode
     mean = square = 0.0
     for row, gain in gains.items():
         loss = gain / most
@@ -176,11 +188,6 @@ def loss_variance(target: Target, state: AdversaryState, gains: Gains) -> float:
         square += state.weights[row] * (loss * loss)
     mean, square = mean / state.total, square / state.total
     return max(0.0, square - mean * mean)
-
-
-def most_per_episode(target: Target) -> float:
-    """1 if every row concerns one stage, H if some row is open to all."""
-    return float(target.shape.horizon) if (target.rows[:, 0] == ANY).any() else 1.0
 
 
 def smallest_count(target: Target) -> float:

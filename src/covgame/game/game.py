@@ -6,7 +6,7 @@ Covering is checked on the counts, so that a run that ends is right whatever the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,9 @@ from covgame.game.counts import Counts
 from covgame.game.planner import Planner
 from covgame.targets.target import Target
 from covgame.types import Policy, Shape
+
+Revise = Callable[[Sequence[int]], Policy | None]
+"""From the cells visited so far in an episode to the policy for its rest, None for no change."""
 
 
 class EpisodeSource(Protocol):
@@ -33,8 +36,8 @@ class EpisodeSource(Protocol):
         """Whether its transitions are the same at every stage."""
         ...
 
-    def play(self, policy: Policy, episode: int) -> Episode:
-        """Play the episode with this number."""
+    def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
+        """Play the episode with this number; ``revise`` may change the policy on the way."""
         ...
 
 
@@ -69,18 +72,44 @@ class Game:
         reward = self.target.cell_rewards(self.state.weights)
         return self.planner.plan(self.counts, reward)
 
+    def revise(self, cells: Sequence[int]) -> Policy | None:
+        """The policy for the rest of an episode that has visited these cells so far.
+
+        None if there is nothing to change. A row that may be visited at any stage and has just
+        been covered earns nothing more; without this an episode would collect it again and again.
+        """
+        if not self.adversary.forgets_covered:
+            return None
+        gains = self._gains(cells)
+        covered = [
+            row
+            for row, gain in gains.items()
+            if self.target.any_stage[row]
+            and self.collected[row] < self.target.counts[row] <= self.collected[row] + gain
+        ]
+        just_now = [
+            row
+            for row in self.target.rows_of_cell(cells[-1])
+            if row in covered and self.collected[row] + gains[row] - 1 < self.target.counts[row]
+        ]
+        if not just_now:
+            return None
+        weights = self.state.weights.copy()
+        weights[covered] = 0.0
+        return self.planner.plan(self.counts, self.target.cell_rewards(weights))
+
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""
         self.counts.add(episode)
-        gains = self._gains(episode)
+        gains = self._gains(episode.cells(self.target.shape))
         for row, gain in gains.items():
             self.collected[row] += gain
         self.adversary.observe(self.target, self.state, gains, self.collected)
         return Round(self.counts.n_episodes, episode, self.covered)
 
-    def _gains(self, episode: Episode) -> Gains:
+    def _gains(self, cells: Iterable[int]) -> Gains:
         gains: Gains = {}
-        for cell in episode.cells(self.target.shape):
+        for cell in cells:
             for row in self.target.rows_of_cell(cell):
                 gains[row] = gains.get(row, 0) + 1
         return gains
@@ -89,4 +118,4 @@ class Game:
 def rounds(game: Game, source: EpisodeSource) -> Iterator[Round]:
     """Play until the target is covered; stopping earlier is the consumer's choice."""
     while not game.covered:
-        yield game.tell(source.play(game.ask(), game.counts.n_episodes))
+        yield game.tell(source.play(game.ask(), game.counts.n_episodes, game.revise))

@@ -22,9 +22,6 @@ from covgame.types import END
 COVERED, BUDGET, POOL_FULL = 0, 1, 2
 """Why a block ended: all rows covered, episodes played, no room for new successors."""
 
-RANGE_AWARE, PAPER_OPTIMISM = 0, 1
-TARGET_AWARE, WEIGHTED_MAJORITY, MISSING_ONLY = 0, 1, 2
-
 
 class World(NamedTuple):
     """The model that episodes are drawn from."""
@@ -58,7 +55,9 @@ class Wanted(NamedTuple):
     """A target, what of it is collected, and which cells belong to which rows."""
 
     counts: Any
+    log_counts: Any
     collected: Any
+    any_stage: Any
     largest: Any
     smallest: Any
     most: Any
@@ -69,12 +68,17 @@ class Wanted(NamedTuple):
 
 
 class Weighing(NamedTuple):
-    """``AdversaryState``: memory is (total, variance, rate, shift), level an array of one."""
+    """``AdversaryState``: memory is (total, variance, rate, shift)."""
 
     weights: Any
     reward: Any
     stage_reward: Any  # (H, S * A), the same memory
     memory: Any
+
+
+class Majority(NamedTuple):
+    """What only ``WeightedMajority`` remembers; level is an array of one."""
+
     base: Any
     level: Any
 
@@ -88,6 +92,9 @@ class Workspace(NamedTuple):
     everything: Any  # (G,), all rows of the target
     met: Any  # (G,)
     gain: Any  # (G,), all 0
+    kept: Any  # (G,), weights of rows that the episode has covered
+    path: Any  # (H,), cells of the episode
+    path_next: Any  # (H,), and their successors
 
 
 class Record(NamedTuple):
@@ -158,7 +165,7 @@ def _refresh_rows(rows, entries, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy")
-def _moments(rows, entries, first, values, mean, square, observed, share):  # type: ignore[no-untyped-def]
+def _moments(rows, entries, first, values, mean, square):  # type: ignore[no-untyped-def]
     """``SuccessorTable.moments`` of the rows from ``first`` on, as many as ``mean`` holds."""
     for i in range(len(mean)):
         entry = rows[first + i]
@@ -178,6 +185,13 @@ def _moments(rows, entries, first, values, mean, square, observed, share):  # ty
                     m += part
                     q += part * value
         mean[i], square[i] = m, q
+
+
+@njit(cache=True, error_model="numpy")
+def _observations(rows, first, observed, share):  # type: ignore[no-untyped-def]
+    """n and 1/n of the rows from ``first`` on."""
+    for i in range(len(observed)):
+        entry = rows[first + i]
         observed[i], share[i] = float(entry.total), entry.share
 
 
@@ -254,8 +268,8 @@ def _largest(values: Any) -> Any:
 
 
 @njit(cache=True, error_model="numpy")
-def _plan(learnt, reward, optimism, numbers, workspace):  # type: ignore[no-untyped-def]
-    """``OptimisticPlanner.plan``: fills ``chosen``.
+def _plan(learnt, reward, b, paper, workspace, earliest):  # type: ignore[no-untyped-def]
+    """``OptimisticPlanner.plan``: fills ``chosen`` from the stage ``earliest`` on.
 
     Tuples are taken apart before the loop: handing one on, or an access inside, takes longer
     than planning a state.
@@ -267,24 +281,27 @@ def _plan(learnt, reward, optimism, numbers, workspace):  # type: ignore[no-unty
     mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
     pool_mean, pool_square, pool_observed = scratch[4], scratch[5], scratch[6]
     unused, q = scratch[7], scratch[8]
+    if pooled:
+        _observations(rows, ZERO, observed, share)
+    if borrowing:
+        _observations(pool_rows, ZERO, pool_observed, unused)
     kappa = _borrowed(learnt.agreement)
     last = len(visits) - 1
     _act(reward[last], visits[last], chosen[last], values[last])
     remaining = _largest(reward[last])
-    for h in range(last - 1, -1, -1):
+    for h in range(last - 1, earliest - 1, -1):
         following = values[h + 1]
         first = ZERO if pooled else h * len(q)
-        _moments(rows, entries, first, following, mean, square, observed, share)
+        _moments(rows, entries, first, following, mean, square)
+        if not pooled:
+            _observations(rows, first, observed, share)
         if borrowing:
-            _moments(
-                pool_rows, pool_entries, ZERO, following, pool_mean, pool_square, pool_observed,
-                unused,
-            )  # fmt: skip
+            _moments(pool_rows, pool_entries, ZERO, following, pool_mean, pool_square)
             _borrow(kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share)
-        if optimism == RANGE_AWARE:
-            _range_aware(reward[h], mean, square, observed, share, remaining, numbers[0], q)
+        if paper is None:
+            _range_aware(reward[h], mean, square, observed, share, remaining, b, q)
         else:
-            _paper_optimism(reward[h], mean, square, observed, share, numbers[1], numbers[2], q)
+            _paper_optimism(reward[h], mean, square, observed, share, paper[0], paper[1], q)
         _act(q, visits[h], chosen[h], values[h])
         remaining = remaining + _largest(reward[h])
 
@@ -306,21 +323,23 @@ def _set_reward(cell, weights, cell_start, cell_row, reward):  # type: ignore[no
 
 
 @njit(cache=True, error_model="numpy")
-def _set_rewards(wanted, weights, reward, met):  # type: ignore[no-untyped-def]
-    """The rewards of the cells of the rows in ``met``."""
+def _set_rewards(wanted, weights, reward, met, n_met):  # type: ignore[no-untyped-def]
+    """The rewards of the cells of the first ``n_met`` rows in ``met``."""
     row_start, row_cell = wanted.row_start, wanted.row_cell
     cell_start, cell_row = wanted.cell_start, wanted.cell_row
-    for row in met:
+    for i in range(n_met):
+        row = met[i]
         for place in range(row_start[row], row_start[row + 1]):
             _set_reward(row_cell[place], weights, cell_start, cell_row, reward)
 
 
 @njit(cache=True, error_model="numpy")
-def _loss_variance(weights, total, met, gain, most):  # type: ignore[no-untyped-def]
+def _loss_variance(weights, total, met, n_met, gain, most):  # type: ignore[no-untyped-def]
     if total <= 0:
         return 0.0
     mean, square = 0.0, 0.0
-    for row in met:
+    for i in range(n_met):
+        row = met[i]
         loss = gain[row] / most
         mean += weights[row] * loss
         square += weights[row] * (loss * loss)
@@ -329,18 +348,20 @@ def _loss_variance(weights, total, met, gain, most):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, error_model="numpy")
-def _exponent(rate: Any, largest: Any, collected: Any, count: Any) -> Any:
-    return -(rate * largest * collected / count) - math.log(count)
+def _exponent(rate: Any, largest: Any, collected: Any, count: Any, log_count: Any) -> Any:
+    return -(rate * largest * collected / count) - log_count
 
 
 @njit(cache=True, error_model="numpy")
-def _weigh_by_target(counts, collected, largest, weights, memory):  # type: ignore[no-untyped-def]
+def _weigh_by_target(counts, log_counts, collected, largest, weights, memory):  # type: ignore[no-untyped-def]
     """``TargetAware._weigh``; memory is (total, variance, rate, shift)."""
     shift = -np.inf
     for row in range(len(counts)):
         weights[row] = -np.inf
         if collected[row] < counts[row]:
-            weights[row] = _exponent(memory[2], largest, collected[row], counts[row])
+            weights[row] = _exponent(
+                memory[2], largest, collected[row], counts[row], log_counts[row]
+            )
             shift = max(shift, weights[row])
     if shift == -np.inf:
         shift = 0.0
@@ -352,34 +373,37 @@ def _weigh_by_target(counts, collected, largest, weights, memory):  # type: igno
 
 
 @njit(cache=True, error_model="numpy")
-def _observe_target_aware(wanted, weights, memory, reward, met, gain, everything):  # type: ignore[no-untyped-def]
+def _observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, everything):  # type: ignore[no-untyped-def]
     """``TargetAware.observe``; keeps the rewards of cells in step with the weights."""
-    counts, collected, largest = wanted.counts, wanted.collected, wanted.largest
-    memory[1] += _loss_variance(weights, memory[0], met, gain, wanted.most)
-    for row in met:
+    counts, log_counts, largest = wanted.counts, wanted.log_counts, wanted.largest
+    collected = wanted.collected
+    memory[1] += _loss_variance(weights, memory[0], met, n_met, gain, wanted.most)
+    for i in range(n_met):
+        row = met[i]
         weight = 0.0
         if collected[row] < counts[row]:
-            exponent = _exponent(memory[2], largest, collected[row], counts[row])
+            exponent = _exponent(memory[2], largest, collected[row], counts[row], log_counts[row])
             weight = math.exp(exponent - memory[3])
         memory[0] += weight - weights[row]
         weights[row] = weight
     rate = _rate(len(counts), memory[1])
     if rate < STALE * memory[2] or memory[0] < FADED:
         memory[2] = rate
-        _weigh_by_target(counts, collected, largest, weights, memory)
-        met = everything
-    _set_rewards(wanted, weights, reward, met)
+        _weigh_by_target(counts, log_counts, collected, largest, weights, memory)
+        met, n_met = everything, len(everything)
+    _set_rewards(wanted, weights, reward, met, n_met)
 
 
 @njit(cache=True, error_model="numpy")
-def _observe_missing_only(wanted, weights, memory, reward, met):  # type: ignore[no-untyped-def]
+def _observe_missing_only(wanted, weights, memory, reward, met, n_met):  # type: ignore[no-untyped-def]
     """``MissingOnly.observe``."""
     counts, collected = wanted.counts, wanted.collected
-    for row in met:
+    for i in range(n_met):
+        row = met[i]
         if collected[row] >= counts[row] and weights[row] > 0:
             weights[row] = 0.0
             memory[0] -= 1.0
-    _set_rewards(wanted, weights, reward, met)
+    _set_rewards(wanted, weights, reward, met, n_met)
 
 
 @njit(cache=True, error_model="numpy")
@@ -397,7 +421,7 @@ def _reached_level(counts, collected, smallest_count):  # type: ignore[no-untype
 
 
 @njit(cache=True, error_model="numpy")
-def _weigh_by_majority(counts, collected, threshold, weights, memory, base):  # type: ignore[no-untyped-def]
+def _weigh_by_majority(counts, collected, threshold, weights, memory, base, most):  # type: ignore[no-untyped-def]
     """``WeightedMajority._weigh`` on the rows that ask for more than the threshold."""
     active, shift = ZERO, -np.inf
     for row in range(len(counts)):
@@ -407,7 +431,7 @@ def _weigh_by_majority(counts, collected, threshold, weights, memory, base):  # 
     for row in range(len(counts)):
         weights[row] = -np.inf
         if counts[row] > threshold:
-            weights[row] = -memory[2] * (collected[row] - base[row])
+            weights[row] = -memory[2] * ((collected[row] - base[row]) / most)
             shift = max(shift, weights[row])
     total = 0.0
     for row in range(len(counts)):
@@ -420,9 +444,10 @@ def _weigh_by_majority(counts, collected, threshold, weights, memory, base):  # 
 
 @njit(cache=True, error_model="numpy")
 def _observe_weighted_majority(  # type: ignore[no-untyped-def]
-    wanted, weights, memory, base, level, reward, met, gain, everything
+    wanted, weights, memory, majority, reward, met, n_met, gain, everything
 ):
     """``WeightedMajority.observe``."""
+    base, level = majority.base, majority.level
     counts, collected = wanted.counts, wanted.collected
     reached = _reached_level(counts, collected, wanted.smallest)
     if reached != level[0]:
@@ -431,10 +456,10 @@ def _observe_weighted_majority(  # type: ignore[no-untyped-def]
         for row in everything:
             base[row] = collected[row]
     else:
-        memory[1] += _loss_variance(weights, memory[0], met, gain, wanted.most)
+        memory[1] += _loss_variance(weights, memory[0], met, n_met, gain, wanted.most)
     threshold = -1.0 if reached == 0 else wanted.smallest * 2.0**reached
-    _weigh_by_majority(counts, collected, threshold, weights, memory, base)
-    _set_rewards(wanted, weights, reward, everything)
+    _weigh_by_majority(counts, collected, threshold, weights, memory, base, wanted.most)
+    _set_rewards(wanted, weights, reward, everything, len(everything))
 
 
 @njit(cache=True, error_model="numpy")
@@ -492,10 +517,11 @@ def _has_room(entries, used, horizon):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy")
-def _collect(counts, collected, met, gain):  # type: ignore[no-untyped-def]
+def _collect(counts, collected, met, n_met, gain):  # type: ignore[no-untyped-def]
     """Add an episode's gains; returns how many rows have just been covered."""
     covered = 0
-    for row in met:
+    for i in range(n_met):
+        row = met[i]
         was_open = collected[row] < counts[row]
         collected[row] += gain[row]
         if was_open and collected[row] >= counts[row]:
@@ -504,66 +530,118 @@ def _collect(counts, collected, met, gain):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy")
-def _play_episode(key, world, learnt, wanted, chosen, met, gain, record, steps, recording):  # type: ignore[no-untyped-def]
-    """One episode of the chosen actions; returns (steps taken, rows met)."""
-    H, S, A = learnt.visits.shape
+def _visit(cell, cell_start, cell_row, counts, collected, gain, met, n_met):  # type: ignore[no-untyped-def]
+    """Count a visit for the rows of a cell; returns (rows met so far, whether one is covered)."""
+    covers = False
+    for place in range(cell_start[cell], cell_start[cell + 1]):
+        row = cell_row[place]
+        if gain[row] == 0:
+            met[n_met] = row
+            n_met += 1
+        before = collected[row] + gain[row]
+        gain[row] += 1
+        covers |= before < counts[row] <= before + 1
+    return n_met, covers
+
+
+@njit(cache=True, error_model="numpy")
+def _forget_covered(wanted, weights, reward, met, n_met, gain):  # type: ignore[no-untyped-def]
+    """Rows open to all stages that the episode has covered earn nothing (``Game.revise``)."""
+    counts, collected, any_stage = wanted.counts, wanted.collected, wanted.any_stage
+    for i in range(n_met):
+        row = met[i]
+        if any_stage[row] and collected[row] < counts[row] <= collected[row] + gain[row]:
+            weights[row] = 0.0
+    _set_rewards(wanted, weights, reward, met, n_met)
+
+
+@njit(cache=True, error_model="numpy")
+def _play_on(key, world, wanted, weights, workspace, shape, h, s, n_met, revising):  # type: ignore[no-untyped-def]
+    """Go on with an episode at stage h in state s, counted nowhere yet.
+
+    Returns (stage, state, rows met): where to plan anew because the target has changed, or the
+    length of the episode and END.
+    """
+    H, S, A = shape
+    world_start, world_next = world.start, world.next_state
+    probability, stationary = world.probability, world.stationary
+    chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
+    gain, met, kept = workspace.gain, workspace.met, workspace.kept
+    cell_start, cell_row = wanted.cell_start, wanted.cell_row
+    counts, collected = wanted.counts, wanted.collected
+    while True:
+        pair = s * A + chosen[h, s]
+        cell = h * S * A + pair
+        met_before = n_met
+        n_met, covers = _visit(cell, cell_start, cell_row, counts, collected, gain, met, n_met)
+        for i in range(met_before, n_met):
+            kept[met[i]] = weights[met[i]]
+        s = LAST
+        if h + 1 < H:
+            row = pair if stationary else cell
+            number = _uniform(key, 2 + 3 * h)
+            s = world_next[_draw(probability, world_start[row], world_start[row + 1], number)]
+        path[h], path_next[h] = cell, s
+        h += 1
+        if s < 0:
+            return h, END, n_met
+        if covers and revising:
+            return h, s, n_met
+
+
+@njit(cache=True, error_model="numpy")
+def _count_episode(learnt, path, path_next, length):  # type: ignore[no-untyped-def]
+    """``Counts.add``."""
+    _, S, A = learnt.visits.shape
     visits = learnt.flat_visits
     pooled, borrowing, agreement = learnt.pooled, learnt.borrowing, learnt.agreement
     rows, entries, used = learnt.rows, learnt.entries, learnt.used
     pool_rows, pool_entries, pool_used = learnt.pool_rows, learnt.pool_entries, learnt.pool_used
-    world_start, world_next = world.start, world.next_state
-    probability, rewards, stationary = world.probability, world.rewards, world.stationary
-    cell_start, cell_row = wanted.cell_start, wanted.cell_row
-    s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
-    learnt.starts[s] += 1
-    n_met = 0
-    for h in range(H):
-        a = chosen[h, s]
-        pair = s * A + a
-        cell = h * S * A + pair
+    learnt.starts[path[0] // A] += 1
+    for h in range(length):
+        cell, following = path[h], path_next[h]
+        pair = cell % (S * A)
         visits[cell] += 1
-        for place in range(cell_start[cell], cell_start[cell + 1]):
-            row = cell_row[place]
-            if gain[row] == 0:
-                met[n_met] = row
-                n_met += 1
-            gain[row] += 1
-        following = LAST
-        if h + 1 < H:
-            row = pair if stationary else cell
-            number = _uniform(key, 2 + 3 * h)
-            following = world_next[
-                _draw(probability, world_start[row], world_start[row + 1], number)
-            ]
-            if borrowing:
-                _compare(rows[cell], entries, pool_rows[pair], pool_entries, following, agreement)
-                _count_transition(pool_rows[pair], pool_entries, pool_used, following, S)
-            _count_transition(rows[pair if pooled else cell], entries, used, following, S)
-        if recording:
-            earn = rewards[h % len(rewards), s, a]
-            record.state[steps + h] = s
-            record.action[steps + h] = a
-            record.reward[steps + h] = 1.0 if _uniform(key, 3 + 3 * h) < earn else 0.0
-            record.next_state[steps + h] = following
-        if following == END or following == LAST:
-            return h + 1, n_met
-        s = following
-    return H, n_met
+        if following == LAST:
+            return
+        if borrowing:
+            _compare(rows[cell], entries, pool_rows[pair], pool_entries, following, agreement)
+            _count_transition(pool_rows[pair], pool_entries, pool_used, following, S)
+        _count_transition(rows[pair if pooled else cell], entries, used, following, S)
 
 
 @njit(cache=True, error_model="numpy")
+def _write_down(key, path, path_next, length, shape, rewards, record, steps):  # type: ignore[no-untyped-def]
+    """The steps of an episode, with the rewards that only the record needs."""
+    _, S, A = shape
+    for h in range(length):
+        pair = path[h] % (S * A)
+        earn = rewards[h % len(rewards), pair // A, pair % A]
+        record.state[steps + h] = pair // A
+        record.action[steps + h] = pair % A
+        record.reward[steps + h] = 1.0 if _uniform(key, 3 + 3 * h) < earn else 0.0
+        record.next_state[steps + h] = path_next[h]
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
 def play_block(  # type: ignore[no-untyped-def]
     most_episodes, first_episode, seed, stream,
-    world, learnt, wanted, weighing, workspace, optimism, numbers, adversary, record, recording,
+    world, learnt, wanted, weighing, workspace, b, paper, majority, missing_only,
+    record, recording,
 ):  # fmt: skip
-    """Play up to ``most_episodes``; returns (why it ended, episodes played, steps taken)."""
-    H, S, _ = learnt.visits.shape
+    """Play up to ``most_episodes``; returns (why it ended, episodes played, steps taken).
+
+    ``paper`` is None or the numbers of ``PaperOptimism``, ``majority`` None or a ``Majority``: what
+    is None is left out when compiling, so that the usual game does not wait for the other.
+    """
+    shape = learnt.visits.shape
+    H, S, _ = shape
+    revising = wanted.most > 1.0 and majority is None
     counts, collected = wanted.counts, wanted.collected
-    weights, memory, base, level = (
-        weighing.weights, weighing.memory, weighing.base, weighing.level
-    )  # fmt: skip
+    weights, memory = weighing.weights, weighing.memory
     reward, everything = weighing.reward, workspace.everything
-    met_rows, gain = workspace.met, workspace.gain
+    met, gain = workspace.met, workspace.gain
+    path, path_next = workspace.path, workspace.path_next
     _refresh_rows(learnt.rows, learnt.entries, S)
     _refresh_rows(learnt.pool_rows, learnt.pool_entries, S)
     still_open = ZERO
@@ -578,25 +656,34 @@ def play_block(  # type: ignore[no-untyped-def]
             return POOL_FULL, played, steps
         if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
             return POOL_FULL, played, steps
-        _plan(learnt, weighing.stage_reward, optimism, numbers, workspace)
         key = _key(seed, stream, first_episode + played)
-        length, n_met = _play_episode(
-            key, world, learnt, wanted, workspace.chosen, met_rows, gain, record, steps, recording
-        )
+        s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
+        length, n_met = ZERO, ZERO
+        while s != END:
+            if length > 0:
+                _forget_covered(wanted, weights, reward, met, n_met, gain)
+            _plan(learnt, weighing.stage_reward, b, paper, workspace, length)
+            length, s, n_met = _play_on(
+                key, world, wanted, weights, workspace, shape, length, s, n_met, revising
+            )
+        _count_episode(learnt, path, path_next, length)
+        if recording:
+            _write_down(key, path, path_next, length, shape, world.rewards, record, steps)
         record.lengths[played] = length
         steps += length
-        met = met_rows[:n_met]
-        still_open -= _collect(counts, collected, met, gain)
-        if adversary == TARGET_AWARE:
-            _observe_target_aware(wanted, weights, memory, reward, met, gain, everything)
-        elif adversary == WEIGHTED_MAJORITY:
+        for i in range(n_met):
+            weights[met[i]] = workspace.kept[met[i]]
+        still_open -= _collect(counts, collected, met, n_met, gain)
+        if majority is not None:
             _observe_weighted_majority(
-                wanted, weights, memory, base, level, reward, met, gain, everything
+                wanted, weights, memory, majority, reward, met, n_met, gain, everything
             )
+        elif missing_only:
+            _observe_missing_only(wanted, weights, memory, reward, met, n_met)
         else:
-            _observe_missing_only(wanted, weights, memory, reward, met)
-        for row in met:
-            gain[row] = 0
+            _observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, everything)
+        for i in range(n_met):
+            gain[met[i]] = 0
     if still_open == 0:
         return COVERED, most_episodes, steps
     return BUDGET, most_episodes, steps

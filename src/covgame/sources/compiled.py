@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from covgame.episodes import Block
+from covgame.errors import BadInput
 from covgame.game.adversary import (
     MissingOnly,
     TargetAware,
     WeightedMajority,
-    most_per_episode,
     smallest_count,
 )
 from covgame.game.counts import SuccessorTable
 from covgame.game.game import Game
-from covgame.game.planner import RangeAwareOptimism
+from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.types import FloatArray, IntArray
 
@@ -39,6 +40,7 @@ class CompiledPlayer:
     def __init__(self, game: Game, source: SimulatedSource, *, most: int, record: bool) -> None:
         from covgame.kernels import game as kernel
 
+        _check_is_compiled(game)
         self.kernel = kernel
         self.game, self.source, self.most, self.recording = game, source, most, record
         steps = most * game.target.shape.horizon if record else 0
@@ -62,12 +64,7 @@ class CompiledPlayer:
         self.reward = game.target.cell_rewards(game.state.weights)
         self.workspace = self._workspace()
         self.tables = (game.counts.table, game.counts.pool or SuccessorTable(0))
-        self.optimism, self.numbers = self._optimism()
-        self.adversary = {
-            TargetAware: kernel.TARGET_AWARE,
-            WeightedMajority: kernel.WEIGHTED_MAJORITY,
-            MissingOnly: kernel.MISSING_ONLY,
-        }[type(game.adversary)]
+        self.b, self.paper = self._optimism()
 
     def _wanted(self) -> Any:
         game, target = self.game, self.game.target
@@ -75,10 +72,12 @@ class CompiledPlayer:
         row_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return self.kernel.Wanted(
             target.counts,
+            np.array([math.log(count) for count in target.counts.tolist()]),
             game.collected,
-            target.largest_count,
+            target.any_stage,
+            target.largest_count / target.most_per_episode,
             smallest_count(target),
-            most_per_episode(target),
+            target.most_per_episode,
             row_start,
             target.members.cell,
             *target.by_cell,
@@ -93,14 +92,17 @@ class CompiledPlayer:
             rows,
             np.zeros_like(rows),
             np.zeros_like(rows),
+            np.zeros(len(rows)),
+            np.zeros(shape.horizon, dtype=np.int64),
+            np.zeros(shape.horizon, dtype=np.int64),
         )
 
-    def _optimism(self) -> tuple[int, FloatArray]:
+    def _optimism(self) -> tuple[float, FloatArray | None]:
+        """(b of the range-aware optimism, or the numbers of the paper's)."""
         optimism = self.game.planner.optimism  # type: ignore[attr-defined]
         if isinstance(optimism, RangeAwareOptimism):
-            return self.kernel.RANGE_AWARE, np.array([optimism.b, 0.0, 0.0])
-        states = float(self.game.target.shape.states)
-        return self.kernel.PAPER_OPTIMISM, np.array([0.0, optimism.log_cells, states])
+            return optimism.b, None
+        return 0.0, np.array([optimism.log_cells, float(self.game.target.shape.states)])
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
@@ -124,12 +126,17 @@ class CompiledPlayer:
             counts.pool is not None,
         )
         flat, by_stage = self.reward.reshape(-1), self.reward.reshape(len(self.reward), -1)
-        weighing = kernel.Weighing(state.weights, flat, by_stage, memory, state.base, level)
+        weighing = kernel.Weighing(state.weights, flat, by_stage, memory)
+        adversary = self.game.adversary
+        majority = None
+        if isinstance(adversary, WeightedMajority):
+            majority = kernel.Majority(state.base, level)
         play_block: Any = kernel.play_block
         why, played, steps = play_block(
             min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
             self.world, learnt, self.wanted, weighing, self.workspace,
-            self.optimism, self.numbers, self.adversary, self.record, self.recording,
+            self.b, self.paper, majority, isinstance(adversary, MissingOnly),
+            self.record, self.recording,
         )  # fmt: skip
         first = counts.n_episodes
         counts.n_episodes += played
@@ -150,6 +157,17 @@ class CompiledPlayer:
             action[:steps].copy(),
             reward[:steps].copy(),
             next_state[:steps].copy(),
+        )
+
+
+def _check_is_compiled(game: Game) -> None:
+    """Players of one's own are played by ``rounds``: compiled code knows only ours."""
+    known = isinstance(game.adversary, TargetAware | WeightedMajority | MissingOnly)
+    if not known or not isinstance(game.planner, OptimisticPlanner):
+        raise BadInput("this game has players of its own; play it with covgame.game.game.rounds")
+    if not isinstance(game.planner.optimism, RangeAwareOptimism | PaperOptimism):
+        raise BadInput(
+            "this game has an optimism of its own; play it with covgame.game.game.rounds"
         )
 
 

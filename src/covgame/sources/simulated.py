@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covgame.episodes import LAST, Episode
+from covgame.game.game import Revise
 from covgame.mdp.model import TabularMDP
 from covgame.rng import uniforms
 from covgame.types import END, FloatArray, Policy, Shape
@@ -29,9 +30,10 @@ class SimulatedSource:
     def stationary(self) -> bool:
         return self.model.transitions.stationary
 
-    def play(self, policy: Policy, episode: int) -> Episode:
+    def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
         """One episode. Each step uses three numbers: action, successor, reward."""
-        H, _, A = self.shape.hsa
+        H, S, A = self.shape.hsa
+        cells: list[int] = []
         numbers = uniforms(self.seed, STREAM, episode, 1 + 3 * H)
         steps: list[tuple[int, int, float, int]] = []
         state = _draw(self.model.initial, numbers[0])
@@ -44,6 +46,8 @@ class SimulatedSource:
             steps.append((state, action, reward, successor))
             if successor in (END, LAST):
                 break
+            cells.append(h * S * A + row)
+            policy = (revise and revise(cells)) or policy
             state = successor
         states, actions, rewards, successors = zip(*steps, strict=True)
         return Episode(

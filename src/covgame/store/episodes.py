@@ -7,6 +7,7 @@ leaves the same bytes.
 from __future__ import annotations
 
 import io
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -41,13 +42,18 @@ WRITING = {
 
 
 class EpisodeWriter:
-    """Collects blocks of episodes and writes a shard whenever one is full."""
+    """Collects blocks of episodes and writes a shard whenever one is full.
+
+    Full shards are written by a thread of their own, one at a time, while the game goes on.
+    """
 
     def __init__(self, folder: Path, horizon: int, n_episodes: int = 0) -> None:
         self.folder = folder
         self.per_shard = max(1, STEPS_PER_SHARD // horizon)
         self.n_episodes = n_episodes
         self.open_tables: list[pa.Table] = []
+        self.thread = ThreadPoolExecutor(max_workers=1)
+        self.pending: Future[None] | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self._take_up()
 
@@ -75,20 +81,29 @@ class EpisodeWriter:
         full = len(block) == self.room
         self.n_episodes += len(block)
         if full:
-            self._write((self.n_episodes - 1) // self.per_shard)
+            self.wait()
+            number = (self.n_episodes - 1) // self.per_shard
+            self.pending = self.thread.submit(self._write, number, self.open_tables)
             self.open_tables = []
         return full
 
-    def flush(self) -> None:
-        """Write what is there of the open shard; it is written again when it is full."""
-        if self.open_tables:
-            self._write(self.n_episodes // self.per_shard)
+    def wait(self) -> None:
+        """Until every full shard is on disk."""
+        if self.pending:
+            self.pending.result()
+        self.pending = None
 
-    def _write(self, number: int) -> None:
+    def close(self) -> None:
+        """Write what is there of the open shard; it is written again when it is full."""
+        self.wait()
+        self.thread.shutdown()
+        if self.open_tables:
+            self._write(self.n_episodes // self.per_shard, self.open_tables)
+
+    def _write(self, number: int, tables: list[pa.Table]) -> None:
         buffer = io.BytesIO()
-        table = pa.concat_tables(self.open_tables).combine_chunks()
-        pq.write_table(table, buffer, **WRITING)
-        write_whole(self.folder / f"part-{number:06d}.parquet", buffer.getvalue())
+        pq.write_table(pa.concat_tables(tables).combine_chunks(), buffer, **WRITING)
+        write_whole(self.folder / f"part-{number:06d}.parquet", buffer.getbuffer())
 
 
 def as_table(block: Block) -> pa.Table:

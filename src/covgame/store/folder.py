@@ -102,7 +102,7 @@ def fresh_folder(environment: str, parent: Path = Path("runs")) -> Path:
             return path
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes | memoryview) -> None:
     """Write a file so that at any instant the old or the new one is there, never a part."""
     draft = path.with_name(f".{path.name}.draft")
     with draft.open("wb") as file:

@@ -36,11 +36,12 @@ class Recorder:
         """Take a block down."""
         full = self.writer.add(block)
         if full and time.monotonic() - self.saved > SECONDS_PER_CHECKPOINT:
+            self.writer.wait()
             self._save_game()
 
-    def save(self) -> None:
+    def close(self) -> None:
         """Write everything that is still in memory."""
-        self.writer.flush()
+        self.writer.close()
         self._save_game()
 
     def _save_game(self) -> None:

@@ -58,6 +58,17 @@ class Target:
         return per_cell
 
     @cached_property
+    def any_stage(self) -> BoolArray:
+        """Which rows an episode can visit more than once."""
+        any_stage: BoolArray = self.rows[:, 0] == ANY
+        return any_stage
+
+    @cached_property
+    def most_per_episode(self) -> float:
+        """The most visits of a row in an episode: 1, or H if some row is open to all stages."""
+        return float(self.shape.horizon) if self.any_stage.any() else 1.0
+
+    @cached_property
     def members(self) -> Members:
         """Every (row, cell) that match."""
         H, _, A = self.shape.hsa
