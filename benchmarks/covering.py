@@ -189,12 +189,12 @@ def draw(rows: list[dict[str, Any]]) -> None:
     """tau/phi* of every method for every target, with the lower bound."""
     from covgame.report.figures import new_figure, save_figure
 
-    figure = new_figure(7.5, 3.8)
+    figure = new_figure(9.5, 3.8)
     axes = figure.subplots()
     markers = dict(zip([*METHODS, FLOW_POLICY], "oDd^sXP", strict=True))
-    for method, marker in markers.items():
+    for shift, (method, marker) in zip(np.linspace(-0.3, 0.3, 7), markers.items(), strict=True):
         points = [
-            (place, float(summary(rows, target, method)))
+            (place + shift, float(summary(rows, target, method)))
             for place, target in enumerate(TARGETS)
             if summary(rows, target, method) != "-"
         ]
