@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "flow": BASE | {"mdp", "targets"},
     "game": BASE | {"mdp", "targets", "flow"},
     "kernels": BASE | {"game"},
-    "sources": BASE | {"mdp", "game", "kernels"},
+    "sources": BASE | {"mdp", "targets", "game", "kernels"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
     "covering": BASE | {"mdp", "targets", "flow", "game", "sources", "store", "planning"},
@@ -29,12 +29,12 @@ NEEDS_ONLY_KERNELS = ("targets", "flow", "game")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/game.py"},
-    "gymnasium": {"sources/gymnasium_table.py"},
+    "gymnasium": {"sources/gymnasium_envs.py"},
     "pyarrow": {"store/episodes.py"},
     "rich": {"cli/cover.py"},
     "matplotlib": {"report/figures.py"},
     "click": {"cli/main.py", "cli/common.py"},
-    "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py"},
+    "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py", "store/manifest.py"},
 }
 
 

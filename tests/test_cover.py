@@ -289,9 +289,11 @@ def test_a_folder_is_never_mixed_up(tmp_path: Path) -> None:
     [
         ("run.json", "{", "not valid JSON"),
         ("run.json", '{"format": "covgame-run/9"}', "format"),
-        ("run.json", '{"format": "covgame-run/1", "command": "cover"}', "damaged"),
-        ("run.json", '{"format": "covgame-run/1", "command": "dance"}', "dance"),
-        ("counts.npz", "nothing", "cannot be read"),
+        ("run.json", '{"format": "covgame-run/1", "command": "cover"}', "is missing"),
+        ("run.json", '{"format": "covgame-run/1", "command": "dance"}', "should be 'cover'"),
+        ("counts.npz", "nothing", "is damaged"),
+        ("counts.npz", "", "is damaged"),
+        ("episodes/part-000000.parquet", "PAR1", "cannot be read"),
         ("target.json", "[]", "JSON object"),
     ],
 )
@@ -299,7 +301,74 @@ def test_a_damaged_run_is_refused(name: str, content: str, words: str, tmp_path:
     cg.cover("grid", "uniform:9/state", out=tmp_path, max_episodes=3)
     (tmp_path / name).write_text(content)
     with pytest.raises(BadInput, match=words):
-        cg.resume(tmp_path)
+        cg.resume(tmp_path, max_episodes=4)
+
+
+def test_a_damaged_manifest_is_refused_field_by_field(tmp_path: Path) -> None:
+    cg.cover("grid", "uniform:9/state", out=tmp_path, max_episodes=3)
+    whole = json.loads((tmp_path / "run.json").read_text())
+    for key, wrong in [
+        ("min_episodes", "abc"),
+        ("min_episodes", -1),
+        ("preset", "best"),
+        ("stage_dependent", "false"),
+        ("stage_dependent", True),
+        ("environment", 5),
+        ("unreachable", ["abcd"]),
+        ("seed", -1),
+    ]:
+        (tmp_path / "run.json").write_text(json.dumps(whole | {key: wrong}))
+        with pytest.raises(BadInput):
+            cg.resume(tmp_path)
+
+
+def test_leftovers_of_another_run_are_not_believed(tmp_path: Path) -> None:
+    cg.cover("grid", "uniform:2/state", out=tmp_path / "old")
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / "counts.npz").write_bytes((tmp_path / "old" / "counts.npz").read_bytes())
+    run = start("grid", "uniform:2/state", Settings())
+    create_folder(run, folder, "uniform:2/state")
+    assert load(folder).n_episodes == 0
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_missing_episodes_are_noticed(tmp_path: Path) -> None:
+    cg.cover("grid", "uniform:90/state", out=tmp_path, max_episodes=80)
+    first, *_, last = shards(tmp_path / "episodes")
+    for path in (first, last):
+        content = path.read_bytes()
+        path.unlink()
+        with pytest.raises(BadInput, match=r"remove counts\.npz"):
+            cg.resume(tmp_path, max_episodes=10**6)
+        path.write_bytes(content)
+    (tmp_path / "counts.npz").unlink()
+    first.unlink()
+    (tmp_path / "episodes" / "part-of-something.parquet").touch()
+    assert cg.resume(tmp_path, max_episodes=90).n_episodes == 90
+
+
+def test_finished_is_checked_not_believed(tmp_path: Path) -> None:
+    whole = cg.cover("grid", "uniform:2/state", out=tmp_path)
+    (tmp_path / "counts.npz").unlink()
+    assert load(tmp_path).stopped is None
+    assert cg.resume(tmp_path).n_episodes == whole.n_episodes
+
+
+def test_small_traps(tmp_path: Path) -> None:
+    cg.cover("riverswim:states=4,horizon=+6", "uniform:1/pair", out=tmp_path / "plus")
+    assert load(tmp_path / "plus").covered
+    assert cg.cover("grid", "uniform:1/pair", seed=np.int64(3)).settings.seed == 3  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="already"):
+        cg.cover(cg.make("grid"), "uniform:1", horizon=3)
+    tiny = cg.cover("grid", "uniform:1e-320/pair")
+    assert tiny.covered
+    assert tiny.to_dict()["ratio"] is None
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="can be written"):
+        cg.cover("grid", "uniform:1/pair", out=tmp_path / "file" / "x")
+    with pytest.raises(BadInput, match="another map"):
+        cg.make("gym:FrozenLake-v1?map_name=null")
 
 
 def test_no_run_at_all(tmp_path: Path) -> None:

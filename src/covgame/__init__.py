@@ -4,6 +4,7 @@ from covgame.covering import Run, cover, resume
 from covgame.errors import (
     BadInput,
     CovgameError,
+    EnvironmentFailed,
     MissingExtra,
     SolverFailed,
     TooLarge,
@@ -23,6 +24,7 @@ __all__ = [
     "BadInput",
     "CovgameError",
     "Environment",
+    "EnvironmentFailed",
     "MissingExtra",
     "Plan",
     "Policy",

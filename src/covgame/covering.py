@@ -9,33 +9,48 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
-from covgame.errors import BadInput, Row, describe_row
+from covgame.errors import BadInput, EnvironmentFailed, Row, UnknownModel, describe_row
 from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.presets import default_game, paper_game
 from covgame.interruption import Interruption
+from covgame.jsonfile import check_content
 from covgame.mdp.model import TabularMDP
 from covgame.planning import number, resolve_target
 from covgame.sources.compiled import CompiledPlayer
 from covgame.sources.environments import Environment, make
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.folder import MODEL, TARGET, RunFolder, fresh_folder
-from covgame.store.state import restore_game
-from covgame.targets.requests import Request, check_reachable, drop_rarely_reached
+from covgame.sources.states import DiscoveredStates
+from covgame.sources.stepped import SteppedPlayer
+from covgame.sources.stepping import StepSource
+from covgame.store.folder import MANIFEST, MODEL, TARGET, RunFolder, fresh_folder
+from covgame.store.state import Arrays, restore_game
+from covgame.targets.requests import (
+    Listed,
+    Request,
+    Uniform,
+    check_reachable,
+    drop_rarely_reached,
+    parse_request,
+)
 from covgame.targets.target import Target
+from covgame.types import Shape
 
 if TYPE_CHECKING:
     from covgame.store.recorder import Recorder
 
 Preset = Literal["default", "paper"]
-Stopped = Literal["covered", "budget", "interrupted"]
+Stopped = Literal["covered", "budget", "interrupted", "failed"]
+Source = SimulatedSource | StepSource
 
 SHOWN = 10
+LARGE = 20_000
+"""Above so many cells phi* takes a while, and is computed after the episodes, not before."""
 STEPS_PER_BLOCK = 200_000
 SECONDS_PER_BLOCK = 0.1
 FIRST_BLOCK = 16
@@ -52,9 +67,7 @@ class Settings:
     max_episodes: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not (
-            isinstance(self.seed, int) and 0 <= self.seed < 2**63
-        ):
+        if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
             raise BadInput(f"a seed is a whole number from 0 to 2^63 - 1, not {self.seed!r}")
         if self.preset not in get_args(Preset):
             raise BadInput(
@@ -63,10 +76,10 @@ class Settings:
         if not (isinstance(self.delta, int | float) and 0 < self.delta < 1):
             raise BadInput(f"delta is a probability between 0 and 1, not {self.delta!r}")
         budget = self.max_episodes
-        if budget is not None and (
-            isinstance(budget, bool) or not isinstance(budget, int) or budget < 0
-        ):
+        if budget is not None and (not _is_whole(budget) or budget < 0):
             raise BadInput(f"a budget is a whole number of episodes, not {budget!r}")
+        object.__setattr__(self, "seed", int(self.seed))
+        object.__setattr__(self, "max_episodes", None if budget is None else int(budget))
 
     def new_game(self, target: Target, *, stationary: bool) -> Game:
         if self.preset == "paper":
@@ -74,17 +87,28 @@ class Settings:
         return default_game(target, pooled=stationary and not self.stage_dependent)
 
 
+def _is_whole(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
 @dataclass(eq=False)
 class Run:
     """A run of ``cover``: what was asked, what was collected, and how it ended."""
 
     environment: Environment
-    target: Target
     settings: Settings
     game: Game = field(repr=False)
+    source: Source = field(repr=False)
     unreachable: list[tuple[Row, float]] = field(default_factory=list, repr=False)
+    growing: Uniform | None = field(default=None, repr=False)
     folder: RunFolder | None = field(default=None, repr=False)
     stopped: Stopped | None = None
+    failure: str | None = None  # what the environment did, if it failed
+
+    @property
+    def target(self) -> Target:
+        """What is to be covered; on an environment without a table it grows."""
+        return self.game.target
 
     @property
     def n_episodes(self) -> int:
@@ -92,7 +116,8 @@ class Run:
 
     @property
     def covered(self) -> bool:
-        return self.game.covered
+        """Whether every row has its visits (and something was seen, where that is the target)."""
+        return self.game.covered and (self.growing is None or self.n_episodes > 0)
 
     @property
     def counts(self) -> Counts:
@@ -106,17 +131,24 @@ class Run:
     @cached_property
     def min_episodes(self) -> float | None:
         """phi*(target); None if the model is unknown."""
-        if self.folder and "min_episodes" in self.folder.manifest:
-            known: float | None = self.folder.manifest["min_episodes"]
+        if self.folder and self.folder.manifest["min_episodes"] is not None:
+            known: float = self.folder.manifest["min_episodes"]
             return known
-        if self.environment.model is None:
+        if self.environment.model is None or self._too_late_to_ask():
             return None
         return min_flow(self.environment.model.transitions, self.target).min_episodes
+
+    def _too_late_to_ask(self) -> bool:
+        """Who interrupts a run on a large world does not want to wait for a linear program."""
+        return self.stopped == "interrupted" and self.target.shape.cells > LARGE
 
     @property
     def ratio(self) -> float | None:
         """Episodes played over phi*."""
-        return self.n_episodes / self.min_episodes if self.min_episodes else None
+        if not self.min_episodes:
+            return None
+        ratio = self.n_episodes / self.min_episodes
+        return ratio if math.isfinite(ratio) else None
 
     @property
     def uncovered(self) -> list[tuple[Row, float]]:
@@ -130,8 +162,9 @@ class Run:
         budget = self.settings.max_episodes
         return None if budget is None else max(0, budget - self.n_episodes)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON answer of ``covgame cover``."""
+    def to_dict(self, *, solve: bool = True) -> dict[str, Any]:
+        """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for phi*."""
+        known = solve or "min_episodes" in vars(self)
         return {
             "environment": self.environment.name,
             "episodes": self.n_episodes,
@@ -139,8 +172,10 @@ class Run:
             "stopped": self.stopped,
             "uncovered": [[*row, missing] for row, missing in self.uncovered],
             "unreachable": [[*row, bound] for row, bound in self.unreachable],
-            "min_episodes": self.min_episodes,
-            "ratio": self.ratio,
+            "min_episodes": self.min_episodes if known else None,
+            "ratio": self.ratio if known else None,
+            "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
+            "failure": self.failure,
             "seed": self.settings.seed,
             "preset": self.settings.preset,
             "run": str(self.path) if self.path else None,
@@ -156,6 +191,8 @@ class Run:
         ]
         if self.min_episodes:
             facts.append(("lower bound", self._comparison()))
+        if self.growing is not None:
+            facts.append(("states seen", self._seen()))
         if self.unreachable:
             facts.append(("left out", f"{len(self.unreachable):,} rows below --min-reach"))
         if self.path:
@@ -169,6 +206,12 @@ class Run:
             return f"all {len(self.target):,} {rows}, {wanted}"
         done = len(self.target) - len(self.uncovered)
         return f"{done:,} of {len(self.target):,} {rows}, {wanted}"
+
+    def _seen(self) -> str:
+        visits = self.counts.visits.sum(axis=2)
+        states, places = int(visits.any(axis=0).sum()), int((visits > 0).sum())
+        meaning = "all that was seen is meant; what never was may still exist"
+        return f"{states:,}, {places:,} with their stages ({meaning})"
 
     def _how(self) -> str:
         return f"preset {self.settings.preset}, seed {self.settings.seed}"
@@ -232,7 +275,7 @@ def resume(
 ) -> Run:
     """Go on where a stopped or killed run was; a finished one is returned as it is."""
     run = load(path, max_episodes)
-    return run if run.folder and run.folder.finished else _to_the_end(run, progress)
+    return run if run.stopped == "covered" else _to_the_end(run, progress)
 
 
 def _to_the_end(run: Run, progress: Callable[[Run], None] | None) -> Run:
@@ -241,6 +284,8 @@ def _to_the_end(run: Run, progress: Callable[[Run], None] | None) -> Run:
             progress(run)
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
+    if run.failure:
+        raise EnvironmentFailed(run.failure)
     return run
 
 
@@ -253,12 +298,58 @@ def start(
     min_reach: float = 0.0,
 ) -> Run:
     """A run before its first episode."""
+    if isinstance(env, Environment) and horizon is not None:
+        raise BadInput("an Environment has its horizon already; say it in covgame.make")
     environment = env if isinstance(env, Environment) else make(env, horizon)
-    model = environment.require_model("covering")
-    wanted = drop_rarely_reached(resolve_target(target, model), model.transitions, min_reach)
-    check_reachable(wanted.target, model.transitions)
-    game = settings.new_game(wanted.target, stationary=model.transitions.stationary)
-    return Run(environment, wanted.target, settings, game, wanted.dropped)
+    source = _open(environment, settings.seed)
+    if environment.model is None:
+        return _start_unknown(environment, target, settings, source, min_reach)
+    transitions = environment.model.transitions
+    asked = resolve_target(target, environment.model)
+    wanted = drop_rarely_reached(asked, transitions, min_reach)
+    check_reachable(wanted.target, transitions)
+    game = settings.new_game(wanted.target, stationary=transitions.stationary)
+    if isinstance(source, StepSource):
+        game.allowed = source.allowed = transitions.allowed
+    return Run(environment, settings, game, source, wanted.dropped)
+
+
+def _start_unknown(
+    environment: Environment,
+    target: Request | Target | str | Path,
+    settings: Settings,
+    source: Source,
+    min_reach: float,
+) -> Run:
+    """Without a table the target is what was seen so far, or rows over numbered states."""
+    if min_reach:
+        raise BadInput(
+            f"--min-reach needs the transition table of {environment.name}, and it has none"
+        )
+    request = parse_request(str(target)) if isinstance(target, str | Path) else target
+    shape = source.shape
+    if isinstance(request, Uniform):
+        empty = Target.of_rows(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
+        game = settings.new_game(empty, stationary=source.stationary)
+        return Run(environment, settings, game, source, growing=request)
+    if isinstance(request, Listed) and not source.discovers_states:
+        listed = request.on(shape)
+        game = settings.new_game(listed, stationary=source.stationary)
+        return Run(environment, settings, game, source)
+    raise UnknownModel(
+        f"{environment.name} has no transition table, so its target must be uniform:N, "
+        "uniform:N/pair or uniform:N/state (a list of cells only if its states are numbered)"
+    )
+
+
+def _open(environment: Environment, seed: int, keys: list[str] | None = None) -> Source:
+    """Where the episodes come from."""
+    if environment.opener is None:
+        return SimulatedSource(environment.require_model("covering"), seed)
+    stepper, states = environment.opener()
+    if keys is not None and states.discovered:
+        states = DiscoveredStates(keys)
+    return StepSource(stepper, states, environment.horizon, seed)
 
 
 def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
@@ -266,8 +357,7 @@ def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
     from covgame.mdp.files import model_text
     from covgame.targets.files import target_text
 
-    model = run.environment.require_model("covering")
-    by_name = run.environment.by_name
+    model, by_name = run.environment.model, run.environment.by_name
     manifest = {
         "command": "cover",
         "environment": run.environment.name,
@@ -275,13 +365,14 @@ def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
         "model": None if by_name else MODEL,
         "request": request,
         "target": TARGET,
+        "growing": vars(run.growing) if run.growing else None,
         **vars(run.settings),
         "unreachable": [[*row, bound] for row, bound in run.unreachable],
-        "min_episodes": run.min_episodes,
+        "min_episodes": run.min_episodes if run.target.shape.cells <= LARGE else None,
         "versions": _versions(),
     }
     files = {TARGET: target_text(run.target)}
-    if not by_name:
+    if model is not None and not by_name:
         files[MODEL] = model_text(model)
     run.folder = RunFolder.create(out or fresh_folder(run.environment.name), manifest, files)
     return run.folder
@@ -289,33 +380,40 @@ def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
 
 def load(path: str | Path, max_episodes: int | None = None) -> Run:
     """A run from its folder, at the last point that was saved."""
+    from covgame.store.manifest import CoverManifest
     from covgame.targets.files import load_target
 
     folder = RunFolder.open(path)
-    asked = folder.manifest
-    if asked.get("command") != "cover":
-        raise BadInput(f"{path} is a run of {asked.get('command')!r}, not of cover")
-    try:
-        environment = _environment(folder)
-        target = load_target(folder.path / asked["target"]).on(
-            environment.require_model("covering").shape
-        )
-        budget = max_episodes if max_episodes is not None else asked["max_episodes"]
-        settings = Settings(
-            asked["seed"], asked["preset"], asked["delta"], asked["stage_dependent"], budget
-        )
-        unreachable = [((h, s, a), bound) for h, s, a, bound in asked["unreachable"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{folder.path / 'run.json'} is damaged: {error!r}") from error
-    stationary = environment.require_model("covering").transitions.stationary
-    game = settings.new_game(target, stationary=stationary)
+    asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
     arrays = folder.load_counts()
+    environment = _environment(folder)
+    budget = max_episodes if max_episodes is not None else asked.max_episodes
+    settings = Settings(
+        asked.seed, cast("Preset", asked.preset), asked.delta, asked.stage_dependent, budget
+    )
+    source = _open(environment, settings.seed, folder.load_states())
+    growing = Uniform(asked.growing.count, asked.growing.per) if asked.growing else None
+    if growing is not None and arrays is not None:
+        target = _saved_target(arrays, source.shape)
+    else:
+        target = load_target(folder.path / asked.target).on(source.shape)
+    game = settings.new_game(target, stationary=source.stationary)
+    if environment.model is not None and isinstance(source, StepSource):
+        game.allowed = source.allowed = environment.model.transitions.allowed
     if arrays is not None:
         restore_game(game, arrays)
-    run = Run(environment, target, settings, game, unreachable, folder)
-    if folder.finished:
+    unreachable: list[tuple[Row, float]] = [(row[:3], row[3]) for row in asked.unreachable]
+    run = Run(environment, settings, game, source, unreachable, growing, folder)
+    if folder.finished and run.covered:
         run.stopped = "covered"
     return run
+
+
+def _saved_target(arrays: Arrays, shape: Shape) -> Target:
+    """A target that had grown, as it was saved."""
+    if "target_rows" not in arrays or "target_counts" not in arrays:
+        raise BadInput("counts.npz lacks the target of this run")
+    return Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
 
 
 def _environment(folder: RunFolder) -> Environment:
@@ -332,14 +430,11 @@ def play(run: Run) -> Iterator[Run]:
 
     However the consumer leaves, what was played is saved.
     """
-    model = run.environment.require_model("covering")
-    most = max(1, STEPS_PER_BLOCK // model.shape.horizon)
-    source = SimulatedSource(model, run.settings.seed)
-    recorder = _recorder(run)
-    player = CompiledPlayer(run.game, source, most=most, record=recorder is not None)
-    episodes, run.stopped = FIRST_BLOCK, None
+    episodes, run.stopped, recorder = FIRST_BLOCK, None, None
     with Interruption() as interruption:
         try:
+            recorder = _recorder(run)
+            player = _player(run, record=recorder is not None)
             while not (run.covered or run.budget_left == 0 or interruption.wanted):
                 began = time.monotonic()
                 limits = [episodes, run.budget_left, recorder.room if recorder else None]
@@ -348,11 +443,26 @@ def play(run: Run) -> Iterator[Run]:
                     recorder.add(block)
                 episodes = _next_size(episodes, time.monotonic() - began)
                 yield run
+        except EnvironmentFailed as error:
+            run.failure = str(error)
         finally:
             run.stopped = _why(run)
             if recorder and run.folder:
                 recorder.close()
-                run.folder.save_result(run.to_dict(), "finished" if run.covered else "stopped")
+                save_answer(run, run.to_dict(solve=run.target.shape.cells <= LARGE))
+
+
+def save_answer(run: Run, answer: dict[str, Any]) -> None:
+    """Write the answer to the run's folder, if it has one."""
+    if run.folder:
+        run.folder.save_result(answer, "finished" if run.covered else "stopped")
+
+
+def _player(run: Run, *, record: bool) -> CompiledPlayer | SteppedPlayer:
+    if isinstance(run.source, StepSource):
+        return SteppedPlayer(run.game, run.source, run.growing)
+    most = max(1, STEPS_PER_BLOCK // run.source.shape.horizon)
+    return CompiledPlayer(run.game, run.source, most=most, record=record)
 
 
 def _recorder(run: Run) -> Recorder | None:
@@ -361,10 +471,12 @@ def _recorder(run: Run) -> Recorder | None:
         return None
     from covgame.store.recorder import Recorder
 
-    return Recorder(run.folder, run.game)
+    return Recorder(run.folder, run.game, run.source)
 
 
 def _why(run: Run) -> Stopped:
+    if run.failure:
+        return "failed"
     if run.covered:
         return "covered"
     return "budget" if run.budget_left == 0 else "interrupted"

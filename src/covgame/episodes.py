@@ -18,7 +18,8 @@ class Episode:
     state: IntArray  # (steps,)
     action: IntArray  # (steps,)
     reward: FloatArray  # (steps,)
-    next_state: IntArray  # (steps,), END where it terminated, LAST where nothing was observed
+    next_state: IntArray  # (steps,), END where it was over, LAST where nothing was observed
+    cut_at: int | None = None  # the state that was shown when something cut it short
 
     def __len__(self) -> int:
         return len(self.state)

@@ -51,6 +51,12 @@ class UnreachableTarget(BadInput):
         )
 
 
+class EnvironmentFailed(CovgameError):
+    """An environment raised an error or showed something impossible; what was played is saved."""
+
+    exit_code = 4
+
+
 class SolverFailed(CovgameError):
     """The linear-programming solver gave no usable answer: the numbers are out of its range."""
 

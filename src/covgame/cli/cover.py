@@ -18,7 +18,7 @@ from covgame.planning import number
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-EXIT_CODES = {"covered": 0, "budget": 3, "interrupted": 130}
+EXIT_CODES = {"covered": 0, "budget": 3, "failed": 4, "interrupted": 130}
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_UNTIL_EXCUSE = 2.0
@@ -73,7 +73,7 @@ def _excuse(sentence: str) -> Iterator[Callable[[], None]]:
 @contextmanager
 def _display() -> Iterator[Callable[[Outlook], None]]:
     """A live bar in a terminal, a line now and then elsewhere."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield _Lines().show
         return
     from rich.console import Console

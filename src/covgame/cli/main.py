@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -175,9 +176,6 @@ def cover(
 
     settings = Settings(seed, preset, delta, stage_dependent, max_episodes)
     run = start(env, target, settings, horizon=horizon, min_reach=min_reach)
-    cells = run.target.shape.cells
-    if cells > LARGE and not quiet:
-        say(f"first phi*, a linear program over {cells:,} cells")
     create_folder(run, out, target)
     finish(run, as_json, quiet)
 
@@ -201,23 +199,35 @@ def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> N
 def finish(run: Run, as_json: bool, quiet: bool) -> None:
     """Play a run to its end, print the answer, and exit as the contract says."""
     from covgame.cli.cover import EXIT_CODES, watch
+    from covgame.covering import save_answer
 
     if run.stopped is None:
         watch(run, quiet=quiet)
+    cells = run.target.shape.cells
+    if cells > LARGE and run.environment.known and run.stopped != "interrupted" and not quiet:
+        say(f"now phi*, a linear program over {cells:,} cells; all episodes are saved")
+    answer = run.to_dict()
+    save_answer(run, answer)
     if as_json:
-        print_json(run.to_dict())
+        print_json(answer)
     else:
         click.echo(run.to_text())
     code = EXIT_CODES[run.stopped or "interrupted"]
     if code and not quiet:
-        why = {3: "the budget is spent", INTERRUPTED: "interrupted"}[code]
+        why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
         more = " --max-episodes N" if code == 3 else ""
         say(f"{why}; all is saved, go on with: covgame resume {run.path}{more}")
     sys.exit(code)
 
 
+def _stop(_signal: int, _frame: object) -> None:
+    """Being asked to end is the same as Ctrl-C."""
+    raise KeyboardInterrupt
+
+
 def run() -> None:
     """The entry point: click's own complaints become one sentence, too."""
+    signal.signal(signal.SIGTERM, _stop)
     try:
         sys.exit(main(standalone_mode=False))
     except click.UsageError as error:

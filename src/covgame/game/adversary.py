@@ -62,6 +62,10 @@ class Adversary(Protocol):
         """Change the state after an episode; ``collected`` contains its gains already."""
         ...
 
+    def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
+        """Change the state after the target got more rows."""
+        ...
+
 
 @dataclass(frozen=True)
 class WeightedMajority:
@@ -82,6 +86,12 @@ class WeightedMajority:
             state.level, state.base, state.variance = level, collected.copy(), 0.0
         else:
             state.variance += loss_variance(target, state, gains)
+        self._weigh(target, state, collected)
+
+    def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
+        """More rows are another game: a restart."""
+        state.level = reached_level(target, collected)
+        state.base, state.variance = collected.copy(), 0.0
         self._weigh(target, state, collected)
 
     def _weigh(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
@@ -123,6 +133,10 @@ class TargetAware:
             state.rate = wanted
             self._weigh(target, state, collected)
 
+    def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
+        state.rate = min(state.rate, learning_rate(len(target), state.variance))
+        self._weigh(target, state, collected)
+
     def _weight(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
         count = float(target.counts[row])
         if n >= count:
@@ -161,6 +175,10 @@ class MissingOnly:
             if collected[row] >= target.counts[row] and state.weights[row] > 0:
                 state.weights[row] = 0.0
                 state.total -= 1.0
+
+    def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
+        state.weights = np.where(collected < target.counts, 1.0, 0.0)
+        state.total = _sum(state.weights)
 
 
 def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> float:

@@ -97,6 +97,12 @@ class SuccessorTable:
         while self.used + places > len(self.entries):
             self.entries = np.concatenate([self.entries, np.zeros_like(self.entries)])
 
+    def lay_out(self, stages: int, before: int, after: int) -> None:
+        """Give every stage room for more rows."""
+        rows = np.zeros((stages, after), dtype=ROW)
+        rows[:, :before] = self.rows.reshape(stages, before)
+        self.rows = rows.reshape(-1)
+
     def seen(self, row: int, successor: int) -> int:
         """How often the row led to this successor."""
         known = self._known(row)
@@ -142,6 +148,18 @@ class Counts:
         self.table = SuccessorTable(shape.pairs if pooled else shape.cells)
         self.pool = SuccessorTable(shape.pairs) if borrowing and not pooled else None
         self.agreement = np.array(FIRST_AGREEMENT)  # (2,): with the own stage, with the others
+
+    def grow(self, states: int) -> None:
+        """Make room for more states; what was counted stays."""
+        old, new = self.shape, Shape(self.shape.horizon, states, self.shape.actions)
+        visits = np.zeros(new.hsa, dtype=np.int64)
+        visits[:, : old.states] = self.visits
+        self.visits = visits
+        self.starts = np.concatenate([self.starts, np.zeros(states - old.states, dtype=np.int64)])
+        self.table.lay_out(1 if self.pooled else old.horizon, old.pairs, new.pairs)
+        if self.pool is not None:
+            self.pool.lay_out(1, old.pairs, new.pairs)
+        self.shape = new
 
     def add(self, episode: Episode) -> None:
         """Count one episode."""

@@ -17,7 +17,7 @@ from covgame.game.adversary import Adversary, Gains
 from covgame.game.counts import Counts
 from covgame.game.planner import Planner
 from covgame.targets.target import Target
-from covgame.types import Policy, Shape
+from covgame.types import BoolArray, FloatArray, FloatHSA, Policy, Shape
 
 Revise = Callable[[Sequence[int]], Policy | None]
 """From the cells visited so far in an episode to the policy for its rest, None for no change."""
@@ -60,6 +60,7 @@ class Game:
         self.planner = planner
         self.adversary = adversary
         self.counts = counts
+        self.allowed: BoolArray | None = None  # (S, A), where the environment forbids actions
         self.collected = np.zeros(len(target))
         self.state = adversary.start(target)
 
@@ -67,18 +68,42 @@ class Game:
     def covered(self) -> bool:
         return bool((self.collected >= self.target.counts).all())
 
+    def grow(self, target: Target) -> None:
+        """Go on with a target that has more rows, or room for more states."""
+        if target.shape.states > self.counts.shape.states:
+            self.counts.grow(target.shape.states)
+        self.target = target
+        self.collected = target.collected(self.counts.visits)
+        self.adversary.extend(target, self.state, self.collected)
+
+    def cell_rewards(self, weights: FloatArray) -> FloatHSA:
+        """What a cell earns when rows weigh so much; nothing can make up for what is forbidden."""
+        reward = self.target.cell_rewards(weights)
+        if self.allowed is not None:
+            reward[:, ~self.allowed] = -np.inf
+        return reward
+
     def ask(self) -> Policy:
         """The policy to play next."""
-        reward = self.target.cell_rewards(self.state.weights)
-        return self.planner.plan(self.counts, reward)
+        return self.planner.plan(self.counts, self.cell_rewards(self.state.weights))
 
     def revise(self, cells: Sequence[int]) -> Policy | None:
         """The policy for the rest of an episode that has visited these cells so far.
 
-        None if there is nothing to change. A row that may be visited at any stage and has just
-        been covered earns nothing more; without this an episode would collect it again and again.
+        None if there is nothing to change.
         """
-        if not self.adversary.forgets_covered:
+        weights = self.revised_weights(cells)
+        return (
+            None if weights is None else self.planner.plan(self.counts, self.cell_rewards(weights))
+        )
+
+    def revised_weights(self, cells: Sequence[int]) -> FloatArray | None:
+        """The weights for the rest of an episode, None if they have not changed just now.
+
+        A row that may be visited at any stage and that the episode has covered earns nothing
+        more; without this it would be collected again and again.
+        """
+        if self.target.most_per_episode == 1 or not self.adversary.forgets_covered:
             return None
         gains = self._gains(cells)
         covered = [
@@ -96,7 +121,7 @@ class Game:
             return None
         weights = self.state.weights.copy()
         weights[covered] = 0.0
-        return self.planner.plan(self.counts, self.target.cell_rewards(weights))
+        return weights
 
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""

@@ -316,6 +316,8 @@ def _rate(rows: Any, variance: Any) -> Any:
 @njit(cache=True, error_model="numpy")
 def _set_reward(cell, weights, cell_start, cell_row, reward):  # type: ignore[no-untyped-def]
     """A cell earns the sum of the weights of its rows."""
+    if reward[cell] == -np.inf:
+        return  # an action that the environment forbids
     total = 0.0
     for place in range(cell_start[cell], cell_start[cell + 1]):
         total += weights[cell_row[place]]
@@ -623,6 +625,60 @@ def _write_down(key, path, path_next, length, shape, rewards, record, steps):  #
         record.next_state[steps + h] = path_next[h]
 
 
+@njit(cache=True, error_model="numpy")
+def _tell(learnt, wanted, weighing, workspace, majority, missing_only, length, n_met):  # type: ignore[no-untyped-def]
+    """``Game.tell``: the episode on the path, and its gains; returns how many rows it covered."""
+    weights, memory, reward = weighing.weights, weighing.memory, weighing.reward
+    met, gain, everything = workspace.met, workspace.gain, workspace.everything
+    _count_episode(learnt, workspace.path, workspace.path_next, length)
+    covered = _collect(wanted.counts, wanted.collected, met, n_met, gain)
+    if majority is not None:
+        _observe_weighted_majority(
+            wanted, weights, memory, majority, reward, met, n_met, gain, everything
+        )
+    elif missing_only:
+        _observe_missing_only(wanted, weights, memory, reward, met, n_met)
+    else:
+        _observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, everything)
+    for i in range(n_met):
+        gain[met[i]] = 0
+    return covered
+
+
+@njit(cache=True, error_model="numpy")
+def refresh(learnt):  # type: ignore[no-untyped-def]
+    """Bring the tables to the form that planning reads."""
+    _refresh_rows(learnt.rows, learnt.entries, learnt.visits.shape[1])
+    _refresh_rows(learnt.pool_rows, learnt.pool_entries, learnt.visits.shape[1])
+
+
+@njit(cache=True, error_model="numpy")
+def plan_episode(learnt, stage_reward, workspace, b, paper):  # type: ignore[no-untyped-def]
+    """``Game.ask`` for an episode that somebody else plays; fills ``workspace.chosen``."""
+    _plan(learnt, stage_reward, b, paper, workspace, ZERO)
+
+
+@njit(cache=True, error_model="numpy")
+def tell_episode(learnt, wanted, weighing, workspace, majority, missing_only, length):  # type: ignore[no-untyped-def]
+    """``Game.tell`` of an episode that somebody else played and wrote on the path.
+
+    Returns whether there was room to count it; if not, nothing has happened.
+    """
+    H = len(learnt.visits)
+    if not _has_room(learnt.entries, learnt.used, H):
+        return False
+    if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
+        return False
+    n_met = ZERO
+    for h in range(length):
+        n_met, _ = _visit(
+            workspace.path[h], wanted.cell_start, wanted.cell_row, wanted.counts,
+            wanted.collected, workspace.gain, workspace.met, n_met,
+        )  # fmt: skip
+    _tell(learnt, wanted, weighing, workspace, majority, missing_only, length, n_met)
+    return True
+
+
 @njit(cache=True, error_model="numpy", nogil=True)
 def play_block(  # type: ignore[no-untyped-def]
     most_episodes, first_episode, seed, stream,
@@ -638,14 +694,13 @@ def play_block(  # type: ignore[no-untyped-def]
     H, S, _ = shape
     revising = wanted.most > 1.0 and majority is None
     counts, collected = wanted.counts, wanted.collected
-    weights, memory = weighing.weights, weighing.memory
-    reward, everything = weighing.reward, workspace.everything
+    weights, reward = weighing.weights, weighing.reward
     met, gain = workspace.met, workspace.gain
     path, path_next = workspace.path, workspace.path_next
     _refresh_rows(learnt.rows, learnt.entries, S)
     _refresh_rows(learnt.pool_rows, learnt.pool_entries, S)
     still_open = ZERO
-    for row in everything:
+    for row in range(len(counts)):
         if collected[row] < counts[row]:
             still_open += 1
     steps = ZERO
@@ -666,24 +721,15 @@ def play_block(  # type: ignore[no-untyped-def]
             length, s, n_met = _play_on(
                 key, world, wanted, weights, workspace, shape, length, s, n_met, revising
             )
-        _count_episode(learnt, path, path_next, length)
         if recording:
             _write_down(key, path, path_next, length, shape, world.rewards, record, steps)
         record.lengths[played] = length
         steps += length
         for i in range(n_met):
             weights[met[i]] = workspace.kept[met[i]]
-        still_open -= _collect(counts, collected, met, n_met, gain)
-        if majority is not None:
-            _observe_weighted_majority(
-                wanted, weights, memory, majority, reward, met, n_met, gain, everything
-            )
-        elif missing_only:
-            _observe_missing_only(wanted, weights, memory, reward, met, n_met)
-        else:
-            _observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, everything)
-        for i in range(n_met):
-            gain[met[i]] = 0
+        still_open -= _tell(
+            learnt, wanted, weighing, workspace, majority, missing_only, length, n_met
+        )
     if still_open == 0:
         return COVERED, most_episodes, steps
     return BUDGET, most_episodes, steps

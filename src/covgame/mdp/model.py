@@ -129,6 +129,7 @@ def _check_sums(transitions: Transitions) -> None:
         wrong = np.abs(sums - 1.0) > SUM_TOLERANCE
         if h == transitions.shape.horizon - 1:
             wrong &= np.diff(kernel.start) > 0
+        wrong &= transitions.allowed_actions.ravel()
         if wrong.any():
             pair = int(wrong.argmax())
             state, action = divmod(pair, transitions.shape.actions)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from covgame.arrays import sum_by_index, sum_by_segment
-from covgame.types import FloatArray, FloatS, IntArray, Shape
+from covgame.types import BoolArray, FloatArray, FloatS, IntArray, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,7 @@ class Transitions:
     next_state: IntArray  # (entries,)
     probability: FloatArray  # (entries,)
     stationary: bool  # one set of rows serves every stage
+    allowed: BoolArray | None = None  # (S, A), if some states forbid actions: those rows are empty
 
     @classmethod
     def from_entries(
@@ -78,6 +79,13 @@ class Transitions:
         row, next_state, probability = row[possible], next_state[possible], probability[possible]
         start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))])
         return cls(shape, initial, start.astype(np.int64), next_state, probability, stationary)
+
+    @cached_property
+    def allowed_actions(self) -> BoolArray:
+        """Which actions each state has, (S, A)."""
+        if self.allowed is not None:
+            return self.allowed
+        return np.ones((self.shape.states, self.shape.actions), dtype=np.bool_)
 
     @cached_property
     def stages(self) -> tuple[StageKernel, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from covgame.episodes import Block
+from covgame.episodes import Block, Episode
 from covgame.errors import BadInput
 from covgame.game.adversary import (
     MissingOnly,
@@ -20,7 +21,7 @@ from covgame.game.counts import SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
 from covgame.sources.simulated import STREAM, SimulatedSource
-from covgame.types import FloatArray, IntArray
+from covgame.types import FloatArray, IntArray, Policy
 
 
 def blocks(
@@ -34,37 +35,107 @@ def blocks(
             yield block
 
 
-class CompiledPlayer:
-    """Plays a game in blocks: hands its arrays to the compiled loop, and takes them back."""
+class CompiledGame:
+    """A game whose planning and bookkeeping run in compiled code; ask and tell are the same."""
 
-    def __init__(self, game: Game, source: SimulatedSource, *, most: int, record: bool) -> None:
+    def __init__(self, game: Game) -> None:
         from covgame.kernels import game as kernel
 
         _check_is_compiled(game)
-        self.kernel = kernel
-        self.game, self.source, self.most, self.recording = game, source, most, record
-        steps = most * game.target.shape.horizon if record else 0
-        self.record = kernel.Record(
-            np.zeros(most, dtype=np.int64),
-            np.zeros(steps, dtype=np.int64),
-            np.zeros(steps, dtype=np.int64),
-            np.zeros(steps),
-            np.zeros(steps, dtype=np.int64),
-        )
-        model = source.model
-        self.world = kernel.World(
-            model.initial,
-            model.transitions.start,
-            model.transitions.next_state,
-            model.transitions.probability,
-            model.stage_rewards,
-            model.transitions.stationary,
-        )
+        self.kernel, self.game = kernel, game
+        self.b, self.paper = self._optimism()
+        self.bind()
+
+    def bind(self) -> None:
+        """Take up the arrays of the game; again when they have grown."""
+        game = self.game
         self.wanted = self._wanted()
-        self.reward = game.target.cell_rewards(game.state.weights)
+        self.reward = game.cell_rewards(game.state.weights)
         self.workspace = self._workspace()
         self.tables = (game.counts.table, game.counts.pool or SuccessorTable(0))
-        self.b, self.paper = self._optimism()
+        self.revised = False
+        self.kernel.refresh(self._learnt())
+
+    def ask(self) -> Policy:
+        """The policy to play next."""
+        plan_episode: Any = self.kernel.plan_episode
+        plan_episode(self._learnt(), self._by_stage(), self.workspace, self.b, self.paper)
+        return Policy.deterministic(self.workspace.chosen, self.game.target.shape.actions)
+
+    def revise(self, cells: Sequence[int]) -> Policy | None:
+        """``Game.revise``."""
+        weights = self.game.revised_weights(cells)
+        if weights is None:
+            return None
+        self.reward[:] = self.game.cell_rewards(weights)
+        self.revised = True
+        return self.ask()
+
+    def tell(self, episode: Episode) -> None:
+        """``Game.tell``."""
+        if self.revised:
+            self.reward[:] = self.game.cell_rewards(self.game.state.weights)
+            self.revised = False
+        cells = list(episode.cells(self.game.target.shape))
+        self.workspace.path[: len(cells)] = cells
+        self.workspace.path_next[: len(cells)] = episode.next_state
+        with self._arrays() as arrays:
+            tell_episode: Any = self.kernel.tell_episode
+            told = tell_episode(
+                arrays.learnt, self.wanted, arrays.weighing, self.workspace,
+                arrays.majority, self._missing_only, len(cells),
+            )  # fmt: skip
+        if not told:
+            self._make_room()
+            self.tell(episode)
+        else:
+            self.game.counts.n_episodes += 1
+
+    def _make_room(self) -> None:
+        for full in filter(len, self.tables):
+            full.make_room(len(full.entries) + 1)
+
+    @property
+    def _missing_only(self) -> bool:
+        return isinstance(self.game.adversary, MissingOnly)
+
+    def _by_stage(self) -> FloatArray:
+        return self.reward.reshape(len(self.reward), -1)
+
+    def _learnt(self) -> Any:
+        counts, (table, pool) = self.game.counts, self.tables
+        return self.kernel.Learnt(
+            counts.visits,
+            counts.visits.reshape(-1),
+            counts.starts,
+            table.rows,
+            table.entries,
+            _used(table),
+            pool.rows,
+            pool.entries,
+            _used(pool),
+            counts.agreement,
+            counts.pooled,
+            counts.pool is not None,
+        )
+
+    @contextmanager
+    def _arrays(self) -> Iterator[_Arrays]:
+        """What the compiled code changes, as arrays; what are numbers in Python is put back."""
+        state, (table, pool) = self.game.state, self.tables
+        memory = np.array([state.total, state.variance, state.rate, state.shift])
+        level = np.array([state.level], dtype=np.int64)
+        weighing = self.kernel.Weighing(
+            state.weights, self.reward.reshape(-1), self._by_stage(), memory
+        )
+        majority = None
+        if isinstance(self.game.adversary, WeightedMajority):
+            majority = self.kernel.Majority(state.base, level)
+        learnt = self._learnt()
+        yield _Arrays(learnt, weighing, majority)
+        state.total, state.variance, state.rate, state.shift = memory.tolist()
+        state.level = int(level[0])
+        table.used, pool.used = int(learnt.used[0]), int(learnt.pool_used[0])
 
     def _wanted(self) -> Any:
         game, target = self.game, self.game.target
@@ -104,48 +175,54 @@ class CompiledPlayer:
             return optimism.b, None
         return 0.0, np.array([optimism.log_cells, float(self.game.target.shape.states)])
 
+
+class _Arrays(NamedTuple):
+    """What is made anew for every call of the compiled code."""
+
+    learnt: Any
+    weighing: Any
+    majority: Any
+
+
+class CompiledPlayer(CompiledGame):
+    """Plays a game on a simulated model in blocks of episodes."""
+
+    def __init__(self, game: Game, source: SimulatedSource, *, most: int, record: bool) -> None:
+        super().__init__(game)
+        self.source, self.most, self.recording = source, most, record
+        steps = most * game.target.shape.horizon if record else 0
+        self.record = self.kernel.Record(
+            np.zeros(most, dtype=np.int64),
+            np.zeros(steps, dtype=np.int64),
+            np.zeros(steps, dtype=np.int64),
+            np.zeros(steps),
+            np.zeros(steps, dtype=np.int64),
+        )
+        model = source.model
+        self.world = self.kernel.World(
+            model.initial,
+            model.transitions.start,
+            model.transitions.next_state,
+            model.transitions.probability,
+            model.stage_rewards,
+            model.transitions.stationary,
+        )
+
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
-        kernel, counts, state = self.kernel, self.game.counts, self.game.state
-        memory = np.array([state.total, state.variance, state.rate, state.shift])
-        level = np.array([state.level], dtype=np.int64)
-        table, pool = self.tables
-        used, pool_used = _used(table), _used(pool)
-        learnt = kernel.Learnt(
-            counts.visits,
-            counts.visits.reshape(-1),
-            counts.starts,
-            table.rows,
-            table.entries,
-            used,
-            pool.rows,
-            pool.entries,
-            pool_used,
-            counts.agreement,
-            counts.pooled,
-            counts.pool is not None,
-        )
-        flat, by_stage = self.reward.reshape(-1), self.reward.reshape(len(self.reward), -1)
-        weighing = kernel.Weighing(state.weights, flat, by_stage, memory)
-        adversary = self.game.adversary
-        majority = None
-        if isinstance(adversary, WeightedMajority):
-            majority = kernel.Majority(state.base, level)
-        play_block: Any = kernel.play_block
-        why, played, steps = play_block(
-            min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
-            self.world, learnt, self.wanted, weighing, self.workspace,
-            self.b, self.paper, majority, isinstance(adversary, MissingOnly),
-            self.record, self.recording,
-        )  # fmt: skip
+        counts = self.game.counts
+        with self._arrays() as arrays:
+            play_block: Any = self.kernel.play_block
+            why, played, steps = play_block(
+                min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
+                self.world, arrays.learnt, self.wanted, arrays.weighing, self.workspace,
+                self.b, self.paper, arrays.majority, self._missing_only,
+                self.record, self.recording,
+            )  # fmt: skip
+        if why == self.kernel.POOL_FULL:
+            self._make_room()
         first = counts.n_episodes
         counts.n_episodes += played
-        state.total, state.variance, state.rate, state.shift = memory.tolist()
-        state.level = int(level[0])
-        table.used, pool.used = int(used[0]), int(pool_used[0])
-        if why == kernel.POOL_FULL:
-            for full in filter(len, self.tables):
-                full.make_room(len(full.entries) + 1)
         return self._block(first, played, steps if self.recording else 0)
 
     def _block(self, first: int, played: int, steps: int) -> Block:

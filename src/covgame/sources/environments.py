@@ -11,6 +11,7 @@ from covgame.errors import BadInput, UnknownModel
 from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
+from covgame.sources.stepping import Opener
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,7 @@ class Environment:
     horizon: int
     model: TabularMDP | None
     by_name: bool = True  # whether ``make`` finds it again by its name and horizon
+    opener: Opener | None = None  # opens it, if it is played step by step and not simulated
 
     @property
     def known(self) -> bool:
@@ -45,7 +47,7 @@ def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environmen
     """An environment from its name, a model file or a model.
 
     Names: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
-    or the path of a ``covgame-mdp/1`` file.
+    ``py:module:factory`` for one of your own, or the path of a ``covgame-mdp/1`` file.
     """
     horizon = _whole(horizon)
     if isinstance(env, TabularMDP):
@@ -55,9 +57,15 @@ def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environmen
     name = str(env)
     kind, colon, rest = name.partition(":")
     if kind == "gym" and colon:
-        from covgame.sources.gymnasium_table import make_gym
+        from covgame.sources.gymnasium_envs import make_gym
 
-        return Environment(name, *make_gym(rest, horizon))
+        stages, model, opener = make_gym(rest, horizon)
+        return Environment(name, stages, model, opener=opener)
+    if kind == "py" and colon:
+        from covgame.sources.python_objects import make_python
+
+        stages, opener = make_python(rest, horizon)
+        return Environment(name, stages, None, opener=opener)
     if kind in FAMILIES:
         return _make_family(name, FAMILIES[kind], rest, horizon)
     if is_file(name) or name.endswith(".json"):
@@ -81,7 +89,7 @@ def _make_family(name: str, family: Family, text: str, horizon: int | None) -> E
         return _with_model(name, family.make(given), horizon)
     said = given.pop("horizon", str(horizon))
     model = family.make(given | {"horizon": str(horizon)})
-    if said.lstrip("0") != str(horizon):
+    if not said.lstrip("+-").isdigit() or int(said) != horizon:
         raise BadInput(f"{name} says horizon={said} and --horizon says {horizon}")
     return _with_model(name, model, None)
 

@@ -27,6 +27,18 @@ class SimulatedSource:
         return self.model.shape
 
     @property
+    def repeats(self) -> bool:
+        return True
+
+    @property
+    def state_keys(self) -> list[str] | None:
+        return None
+
+    @property
+    def discovers_states(self) -> bool:
+        return False
+
+    @property
     def stationary(self) -> bool:
         return self.model.transitions.stationary
 

@@ -7,6 +7,7 @@ leaves the same bytes.
 from __future__ import annotations
 
 import io
+import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from covgame.store.folder import write_whole
 from covgame.types import END, IntArray, Shape
 
 STEPS_PER_SHARD = 500_000
+NUMBERED = re.compile(r"part-\d{6,}\.parquet")
+DAMAGED = "remove counts.npz, and resuming plays everything again"
 
 SCHEMA = pa.schema(
     [
@@ -60,13 +63,30 @@ class EpisodeWriter:
     def _take_up(self) -> None:
         """Go on after ``n_episodes``: later steps are dropped, they will be played again."""
         whole, left = divmod(self.n_episodes, self.per_shard)
-        for path in shards(self.folder):
-            if _number(path) == whole and left:
-                kept = pq.read_table(path, schema=SCHEMA)
-                kept = kept.filter(pa.compute.less(kept["episode"], self.n_episodes))
-                self.open_tables = [kept]
-            elif _number(path) >= whole:
+        found = {_number(path): path for path in shards(self.folder)}
+        for number in range(whole):
+            if number not in found:
+                raise BadInput(f"{self.folder} lacks {_name(number)}; {DAMAGED}")
+        if left:
+            self.open_tables = [self._open_shard(whole, left)]
+        for number, path in found.items():
+            if number > whole or (number == whole and not left):
                 path.unlink()
+
+    def _open_shard(self, number: int, episodes: int) -> pa.Table:
+        """What was written of the open shard, as far as it counts."""
+        path = self.folder / _name(number)
+        try:
+            table = pq.read_table(path)
+            if not table.schema.equals(SCHEMA):
+                raise BadInput(f"{path} has other columns than a run writes; {DAMAGED}")
+            table = table.filter(pa.compute.less(table["episode"], self.n_episodes))
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{path} cannot be read; {DAMAGED}") from error
+        first = self.n_episodes - episodes
+        if np.unique(table["episode"].to_numpy()).tolist() != list(range(first, self.n_episodes)):
+            raise BadInput(f"{path} does not hold the episodes it should; {DAMAGED}")
+        return table.replace_schema_metadata(None)
 
     @property
     def room(self) -> int:
@@ -93,17 +113,21 @@ class EpisodeWriter:
             self.pending.result()
         self.pending = None
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """Write what is there of the open shard; it is written again when it is full."""
         self.wait()
-        self.thread.shutdown()
         if self.open_tables:
             self._write(self.n_episodes // self.per_shard, self.open_tables)
+
+    def close(self) -> None:
+        """Write everything, and let the thread go."""
+        self.flush()
+        self.thread.shutdown()
 
     def _write(self, number: int, tables: list[pa.Table]) -> None:
         buffer = io.BytesIO()
         pq.write_table(pa.concat_tables(tables).combine_chunks(), buffer, **WRITING)
-        write_whole(self.folder / f"part-{number:06d}.parquet", buffer.getbuffer())
+        write_whole(self.folder / _name(number), buffer.getbuffer())
 
 
 def as_table(block: Block) -> pa.Table:
@@ -125,7 +149,11 @@ def as_table(block: Block) -> pa.Table:
 
 def shards(folder: Path) -> list[Path]:
     """The shards of a folder in order."""
-    return sorted(folder.glob("part-*.parquet"))
+    return sorted(path for path in folder.glob("part-*.parquet") if NUMBERED.fullmatch(path.name))
+
+
+def _name(number: int) -> str:
+    return f"part-{number:06d}.parquet"
 
 
 def _number(path: Path) -> int:

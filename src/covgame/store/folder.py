@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,14 @@ from covgame.errors import BadInput
 from covgame.jsonfile import read_json
 
 FORMAT = "covgame-run/1"
+PLAY_AGAIN = "remove it, and resuming plays everything again"
 MANIFEST = "run.json"
 COUNTS = "counts.npz"
 RESULT = "result.json"
 MODEL = "model.json"
 TARGET = "target.json"
 EPISODES = "episodes"
+STATES = "states.json"
 
 
 class RunFolder:
@@ -36,11 +39,16 @@ class RunFolder:
     def create(cls, path: Path, manifest: Mapping[str, Any], files: Mapping[str, str]) -> RunFolder:
         """A new run: first the ``files`` that it needs, then the manifest."""
         _check_is_free(path)
-        path.mkdir(parents=True, exist_ok=True)
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
-        for name, text in files.items():
-            write_whole(path / name, text.encode())
-        folder.save_manifest()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for leftover in (COUNTS, RESULT, STATES):
+                (path / leftover).unlink(missing_ok=True)
+            for name, text in files.items():
+                write_whole(path / name, text.encode())
+            folder.save_manifest()
+        except OSError as error:
+            raise BadInput(f"no run can be written to {path}: {error.strerror or error}") from error
         return folder
 
     @classmethod
@@ -76,6 +84,20 @@ class RunFolder:
         np.savez(buffer, allow_pickle=False, **arrays)
         write_whole(self.path / COUNTS, buffer.getvalue())
 
+    def save_states(self, keys: list[str]) -> None:
+        """The observations of discovered states, by number."""
+        write_whole(self.path / STATES, _as_json({"format": "covgame-states/1", "states": keys}))
+
+    def load_states(self) -> list[str] | None:
+        """The observations in order, None if states are numbered by the environment."""
+        if not (self.path / STATES).is_file():
+            return None
+        content = read_json(self.path / STATES)
+        keys = content.get("states") if isinstance(content, dict) else None
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise BadInput(f"{self.path / STATES} is damaged: it lists no states")
+        return keys
+
     def load_counts(self) -> dict[str, npt.NDArray[Any]] | None:
         """What was saved last, or None if the run was stopped before that."""
         path = self.path / COUNTS
@@ -84,22 +106,26 @@ class RunFolder:
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 return dict(arrays)
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            raise BadInput(f"{path} is damaged ({error}); {PLAY_AGAIN}") from error
 
 
 def fresh_folder(environment: str, parent: Path = Path("runs")) -> Path:
     """``runs/<environment>-<n>``, the first n that is free; made at once, so that it is ours."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", environment.partition("?")[0]).strip("-")[:40] or "run"
     number = 1
-    while True:
-        path = parent / f"{name}-{number}"
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            number += 1
-        else:
-            return path
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = parent / f"{name}-{number}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                number += 1
+            else:
+                return path
+    except OSError as error:
+        raise BadInput(f"no folder can be made in {parent}: {error}; say --out") from error
 
 
 def write_whole(path: Path, content: bytes | memoryview) -> None:
@@ -120,7 +146,7 @@ def _check_is_free(path: Path) -> None:
         )
     if path.exists() and not path.is_dir():
         raise BadInput(f"{path} is a file; --out names a folder")
-    if any((path / EPISODES).glob("*.parquet")):
+    if (path / EPISODES).is_dir() and any((path / EPISODES).glob("*.parquet")):
         raise BadInput(f"{path / EPISODES} holds episodes of another run; choose another --out")
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from covgame.errors import BadInput
 from covgame.game.counts import SuccessorTable
 from covgame.game.game import Game
+from covgame.store.folder import PLAY_AGAIN
 from covgame.types import IntArray
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -32,6 +34,8 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
         "weights": state.weights,
         "base": state.base,
         "level": np.array(state.level),
+        "target_rows": game.target.rows,
+        "target_counts": game.target.counts,
         "numbers": np.array([state.total, state.variance, state.rate, state.shift]),
     }
     if counts.pool is not None:
@@ -41,7 +45,16 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
 
 def restore_game(game: Game, arrays: Arrays) -> None:
     """Bring a new game of the same kind to where the arrays were taken."""
+    try:
+        _restore(game, arrays)
+    except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
+        raise BadInput(f"counts.npz does not fit to this run ({error}); {PLAY_AGAIN}") from error
+
+
+def _restore(game: Game, arrays: Arrays) -> None:
     counts, state = game.counts, game.state
+    if bool(arrays["pooled"]) != counts.pooled:
+        raise ValueError("stages are pooled in one and not in the other")
     counts.n_episodes = int(arrays["episodes"])
     counts.visits[:] = arrays["visits"]
     counts.starts[:] = arrays["starts"]
@@ -63,6 +76,8 @@ def _listed(table: SuccessorTable) -> IntArray:
 def _fill(table: SuccessorTable, listed: IntArray) -> None:
     """Give an empty table these transitions, each row in the order of the list."""
     row, successor, count = listed.T
+    if len(row) and not (0 <= row.min() <= row.max() < len(table) and count.min() > 0):
+        raise ValueError("transitions of rows that do not exist")
     size = np.bincount(row, minlength=len(table))
     table.rows["size"] = table.rows["capacity"] = size
     table.rows["start"] = np.cumsum(size) - size

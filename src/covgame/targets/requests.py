@@ -20,7 +20,7 @@ from covgame.jsonfile import is_file
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
-from covgame.types import ANY, BoolArray, FloatArray, FloatHSA, Shape
+from covgame.types import ANY, BoolArray, BoolHS, FloatArray, FloatHSA, IntArray, Shape
 
 PLAIN_NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?|[+-]?(inf|nan)")
 Per = Literal["cell", "pair", "state"]
@@ -40,19 +40,20 @@ class Uniform:
     per: Per = "cell"
 
     def resolve(self, transitions: Transitions) -> Target:
-        reachable = dp.reachable(transitions)
-        shape = transitions.shape
-        anywhere = np.flatnonzero(reachable.any(axis=0))
+        rows = self.rows(dp.reachable(transitions), transitions.allowed_actions)
+        return Target.of_rows(transitions.shape, rows, np.full(len(rows), float(self.count)))
+
+    def rows(self, places: BoolHS, allowed: BoolArray) -> IntArray:
+        """The rows for states at stages, in order: (G, 3)."""
         if self.per == "cell":
-            wanted = np.broadcast_to(reachable[:, :, None], shape.hsa)
-            return Target.of_cells(np.where(wanted, float(self.count), 0.0))
+            return np.argwhere(places[:, :, None] & allowed)
+        anywhere: BoolArray = np.logical_or.reduce(places, axis=0)
         if self.per == "pair":
-            state = np.repeat(anywhere, shape.actions)
-            action = np.tile(np.arange(shape.actions), len(anywhere))
+            pair = np.argwhere(anywhere[:, None] & allowed)
         else:
-            state, action = anywhere, np.full(len(anywhere), ANY)
-        rows = np.column_stack([np.full(len(state), ANY), state, action])
-        return Target.of_rows(shape, rows, np.full(len(rows), float(self.count)))
+            state = np.flatnonzero(anywhere)
+            pair = np.column_stack([state, np.full(len(state), ANY)])
+        return np.column_stack([np.full(len(pair), ANY), pair])
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Proportional:
 
     def resolve(self, transitions: Transitions) -> Target:
         reach = dp.reachability(transitions)[:, :, None]
-        return Target.of_cells(np.broadcast_to(reach * self.count, transitions.shape.hsa))
+        return Target.of_cells(reach * self.count * transitions.allowed_actions)
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,11 @@ def reachable_rows(target: Target, transitions: Transitions) -> BoolArray:
     stage, state = target.rows[:, 0], target.rows[:, 1]
     at_stage = reachable[np.maximum(stage, 0), state]
     ever = np.logical_or.reduce(reachable, axis=0)[state]
-    return np.where(stage == ANY, ever, at_stage)
+    action = target.rows[:, 2]
+    allowed = transitions.allowed_actions
+    some: BoolArray = np.logical_or.reduce(allowed, axis=1)
+    possible = np.where(action == ANY, some[state], allowed[state, action])
+    return np.where(stage == ANY, ever, at_stage) & possible
 
 
 def _parse_count(text: str, number: str) -> float:

@@ -141,6 +141,12 @@ class Target:
         rewards = sum_by_index(self.members.cell, per_member, self.shape.cells)
         return rewards.reshape(self.shape.hsa)
 
+    def with_more(self, states: int, rows: IntArray, counts: FloatArray) -> Target:
+        """The same rows and more, in a world that has grown to so many states."""
+        shape = Shape(self.shape.horizon, states, self.shape.actions)
+        together = np.concatenate([self.rows, rows])
+        return Target.of_rows(shape, together, np.concatenate([self.counts, counts]))
+
     def keep(self, wanted: BoolArray) -> Target:
         """Only some of the rows."""
         return Target(self.shape, self.rows[wanted], self.counts[wanted])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,7 +15,9 @@ from covgame.errors import BadInput
 from covgame.mdp.model import Names, TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.memory import require_room
-from covgame.types import END, Shape
+from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.sources.stepping import GymStepper, Opener, Stepper
+from covgame.types import END, BoolArray, Shape
 
 ACTION_NAMES = {
     "FrozenLakeEnv": ("left", "down", "right", "up"),
@@ -23,20 +26,61 @@ ACTION_NAMES = {
 }
 
 
+MOST_COUNTED = 100_000
+"""Discrete observations beyond this are numbered as they appear, like any others."""
+
 PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
-def make_gym(text: str, horizon: int | None) -> tuple[int, TabularMDP | None]:
-    """The horizon and, where there is a table, the model of ``FrozenLake-v1?map_name=8x8``."""
+def make_gym(text: str, horizon: int | None) -> tuple[int, TabularMDP | None, Opener]:
+    """``FrozenLake-v1?map_name=8x8``: horizon, the model where there is one, how to open it."""
     name, _, query = text.partition("?")
-    env = open_gym(name, parse_options(text, query))
+    options = parse_options(text, query)
+    if options.get("map_name", "a map") is None and options.get("desc") is None:
+        raise BadInput(f"gym:{text} draws another map every time; name one (map_name=4x4 or 8x8)")
+    env = open_gym(name, options)
     try:
-        stages = _stages(env, horizon)
-        return stages, _read_table(env.unwrapped, stages)
+        stages = find_horizon(env, horizon)
+        number_states(env)
+        check_actions(env)
+        return stages, _read_table(env.unwrapped, stages), lambda: _open(name, options)
     except BadInput as error:
         raise type(error)(f"gym:{text}: {error}") from None
     finally:
         env.close()
+
+
+def _open(name: str, options: dict[str, Any]) -> tuple[Stepper, States]:
+    env = open_gym(name, options)
+    return GymStepper(env), number_states(env)
+
+
+def number_states(env: Any) -> States:
+    """How the observations of a Gymnasium environment are numbered.
+
+    Discrete observations have their numbers already; those made of several such are numbered as
+    they appear, because most combinations never do.
+    """
+    from gymnasium import spaces
+
+    space = env.observation_space
+    if isinstance(space, spaces.Discrete) and space.n <= MOST_COUNTED:
+        return CountedStates(int(space.n), int(space.start))
+    parts = space.spaces if isinstance(space, spaces.Tuple) else [space]
+    if all(isinstance(part, spaces.Discrete | spaces.MultiDiscrete) for part in parts):
+        return DiscoveredStates()
+    raise BadInput(
+        f"its observations are {space}; covgame needs finitely many states: Discrete, "
+        "MultiDiscrete or a Tuple of Discrete (wrap the environment to round them off)"
+    )
+
+
+def check_actions(env: Any) -> None:
+    """Actions must be numbered."""
+    from gymnasium import spaces
+
+    if not isinstance(env.action_space, spaces.Discrete):
+        raise BadInput(f"its actions are {env.action_space}; covgame needs Discrete ones")
 
 
 def open_gym(name: str, options: dict[str, Any]) -> Any:
@@ -76,9 +120,10 @@ def _value(text: str) -> Any:
         return text
 
 
-def _stages(env: Any, horizon: int | None) -> int:
+def find_horizon(env: Any, horizon: int | None) -> int:
     """The horizon asked for, or the environment's own limit; never longer than that."""
-    limit = env.spec.max_episode_steps if env.spec is not None else None
+    spec = getattr(env, "spec", None)
+    limit = spec.max_episode_steps if spec is not None else None
     if horizon is None:
         if limit is None:
             raise BadInput("it has no time limit of its own; say --horizon")
@@ -97,11 +142,13 @@ def _read_table(env: Any, horizon: int) -> TabularMDP | None:
     if not isinstance(table, dict) or initial is None or _departs_from_its_table(env):
         return None
     shape = Shape(horizon, int(env.observation_space.n), int(env.action_space.n))
+    allowed = _allowed(env, shape)
     entries = [
         (s * shape.actions + a, END if terminated else int(successor), p, p * reward)
         for s, by_action in table.items()
         for a, outcomes in by_action.items()
         for p, successor, reward, terminated in outcomes
+        if allowed is None or allowed[s, a]
     ]
     require_room(shape, len(entries), "this environment")
     row, successor, probability, earned = (
@@ -115,10 +162,19 @@ def _read_table(env: Any, horizon: int) -> TabularMDP | None:
         probability.astype(np.float64),
         stationary=True,
     )
+    transitions = replace(transitions, allowed=allowed)
     rewards = sum_by_index(row, earned, shape.pairs)
     return TabularMDP(
         transitions, rewards.reshape(1, shape.states, shape.actions), _names(env, shape)
     )
+
+
+def _allowed(env: Any, shape: Shape) -> BoolArray | None:
+    """The action masks of all states, where the environment tells them (Taxi does)."""
+    mask = getattr(env, "action_mask", None)
+    if not callable(mask):
+        return None
+    return np.array([mask(s) for s in range(shape.states)], dtype=np.bool_)
 
 
 def _departs_from_its_table(env: Any) -> bool:

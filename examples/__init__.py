@@ -1,0 +1,1 @@
+"""Worlds of one's own, and a simulator that owns its loop."""

@@ -1,0 +1,235 @@
+"""Environments that are played step by step: Gymnasium's, and plain objects.
+
+Whatever goes wrong inside an environment becomes one ``EnvironmentFailed``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from covgame.episodes import Episode
+from covgame.errors import EnvironmentFailed
+from covgame.game.game import Revise
+from covgame.rng import uniforms
+from covgame.sources.states import DiscoveredStates, States
+from covgame.types import END, BoolArray, Policy, Shape
+
+STREAM = 1
+FIRST_ROOM = 64
+SEEDS = 2**31
+
+
+class Step(NamedTuple):
+    """What an environment shows after an action."""
+
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    mask: Any  # which actions are allowed next, or None
+
+
+class Stepper(Protocol):
+    """An environment to play with."""
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are, from 0 on."""
+        ...
+
+    def reset(self, seed: int) -> tuple[Any, Any]:
+        """Start an episode: (observation, mask of allowed actions or None)."""
+        ...
+
+    def step(self, action: int) -> Step:
+        """Take an action."""
+        ...
+
+
+class GymStepper:
+    """A Gymnasium environment with numbered actions."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        space = env.action_space
+        self.actions = int(space.n)
+        self.first_action = int(getattr(space, "start", 0))
+
+    def reset(self, seed: int) -> tuple[Any, Any]:
+        observation, info = self.env.reset(seed=seed)
+        return observation, info.get("action_mask")
+
+    def step(self, action: int) -> Step:
+        observation, reward, terminated, truncated, info = self.env.step(self.first_action + action)
+        return Step(observation, reward, terminated, truncated, info.get("action_mask"))
+
+
+class PlainStepper:
+    """An object of one's own with ``reset()``, ``step(action)`` and ``actions``.
+
+    ``reset`` returns an observation, or (observation, info) with info a dictionary; if it takes a
+    ``seed``, it gets one. ``step`` returns (observation, reward, done), or Gymnasium's five.
+    """
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.actions = int(world.actions)
+        self.takes_seed = "seed" in inspect.signature(world.reset).parameters
+
+    def reset(self, seed: int) -> tuple[Any, Any]:
+        shown = self.world.reset(seed=seed) if self.takes_seed else self.world.reset()
+        if isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], dict):
+            return shown[0], shown[1].get("action_mask")
+        return shown, None
+
+    def step(self, action: int) -> Step:
+        shown = self.world.step(action)
+        if isinstance(shown, tuple) and len(shown) == 3:
+            observation, reward, done = shown
+            return Step(observation, reward, done, False, None)
+        if isinstance(shown, tuple) and len(shown) == 5:
+            observation, reward, terminated, truncated, info = shown
+            mask = info.get("action_mask") if info else None
+            return Step(observation, reward, terminated, truncated, mask)
+        raise TypeError(
+            "step must return (observation, reward, done) or (observation, reward, terminated, "
+            f"truncated, info), not {shown!r}"
+        )
+
+
+class StepSource:
+    """Plays episodes of an environment; its randomness is seeded by (seed, episode)."""
+
+    stationary = True
+
+    def __init__(self, stepper: Stepper, states: States, horizon: int, seed: int) -> None:
+        self.stepper, self.states = stepper, states
+        self.horizon, self.seed = horizon, seed
+        self.allowed: BoolArray | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Environments of others may be slow, or not keep to their seed."""
+        return False
+
+    @property
+    def state_keys(self) -> list[str] | None:
+        """The observations by number, if states are discovered."""
+        return self.states.keys if isinstance(self.states, DiscoveredStates) else None
+
+    @property
+    def discovers_states(self) -> bool:
+        """Whether states get their numbers as they appear."""
+        return self.states.discovered
+
+    @property
+    def shape(self) -> Shape:
+        """With room for states that are still to be discovered."""
+        room = self.states.size
+        if self.states.discovered:
+            room = FIRST_ROOM
+            while room < self.states.size:
+                room *= 2
+        return Shape(self.horizon, room, self.stepper.actions)
+
+    def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
+        """One episode of at most H steps."""
+        try:
+            return self._play(policy, episode, revise)
+        except EnvironmentFailed as error:
+            raise EnvironmentFailed(
+                f"the environment failed in episode {episode}: {error}"
+            ) from error
+        except Exception as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise EnvironmentFailed(
+                f"the environment failed in episode {episode} with {said}"
+            ) from error
+
+    def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
+        drawn = 1 + self.horizon if policy.is_stochastic else 1
+        numbers = uniforms(self.seed, STREAM, episode, drawn)
+        observation, mask = self.stepper.reset(int(numbers[0] * SEEDS))
+        state = self._state(observation, mask)
+        known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
+        steps: list[tuple[int, int, float, int]] = []
+        cells: list[int] = []
+        cut_at: int | None = None
+        for h in range(self.horizon):
+            number = float(numbers[1 + h]) if policy.is_stochastic else 0.0
+            action = self._action(policy, h, state, number)
+            seen = self.stepper.step(action)
+            reward = _checked_reward(seen.reward)
+            over = bool(seen.terminated) or bool(seen.truncated) or h + 1 == self.horizon
+            following = END if seen.terminated else self._state(seen.observation, seen.mask)
+            if seen.truncated and following != END and h + 1 < self.horizon:
+                # Nobody gets further from here, whatever the state: for a learner it is over.
+                cut_at, following = following, END
+            steps.append((state, action, reward, following))
+            if over:
+                break
+            cells.append(h * pairs + state * policy.actions + action)
+            if revise is not None and max(state, following) < known:
+                policy = revise(cells) or policy
+            elif state >= known:
+                revise = None  # the rest of this episode is off the map
+            state = following
+        states, actions, rewards, successors = zip(*steps, strict=True)
+        return Episode(
+            np.array(states, dtype=np.int64),
+            np.array(actions, dtype=np.int64),
+            np.array(rewards, dtype=np.float64),
+            np.array(successors, dtype=np.int64),
+            cut_at,
+        )
+
+    def _state(self, observation: Any, mask: Any) -> int:
+        state = self.states.index(observation)
+        if mask is not None:
+            self._allow(state, mask)
+        return state
+
+    def _allow(self, state: int, mask: Any) -> None:
+        """Remember which actions a state has."""
+        allowed = np.asarray(mask).astype(np.bool_)
+        if allowed.shape != (self.stepper.actions,) or not allowed.any():
+            raise EnvironmentFailed(f"it showed the action mask {mask!r}, which allows nothing")
+        rows = self.shape.states
+        if self.allowed is None or len(self.allowed) < rows:
+            grown = np.ones((rows, self.stepper.actions), dtype=np.bool_)
+            if self.allowed is not None:
+                grown[: len(self.allowed)] = self.allowed
+            self.allowed = grown
+        self.allowed[state] = allowed
+
+    def _action(self, policy: Policy, h: int, state: int, number: float) -> int:
+        """The policy's action, or the first allowed one where that is unknown or forbidden."""
+        allowed = self.allowed[state] if self.allowed is not None else None
+        if state < policy.table.shape[1]:
+            if policy.is_stochastic:
+                reached = np.cumsum(policy.table[h, state])
+                action = min(int(np.searchsorted(reached, number, side="right")), len(reached) - 1)
+            else:
+                action = int(policy.table[h, state])
+            if allowed is None or allowed[action]:
+                return action
+        return 0 if allowed is None else int(allowed.argmax())
+
+
+def _checked_reward(reward: Any) -> float:
+    try:
+        value = float(reward)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise EnvironmentFailed(f"it paid the reward {reward!r}, which is no finite number")
+    return value
+
+
+Opener = Callable[[], tuple[Stepper, States]]
+"""Opens an environment: how to step it, and how its observations are numbered."""

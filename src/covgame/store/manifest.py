@@ -1,0 +1,40 @@
+"""What ``run.json`` says, checked field by field when a run is taken up again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Index = Annotated[int, Field(strict=True, ge=0)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class GrowingRequest(BaseModel):
+    """A uniform target over what is seen on the way."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    count: Annotated[Number, Field(ge=0)]
+    per: Literal["cell", "pair", "state"]
+
+
+class CoverManifest(BaseModel):
+    """A run of ``cover``."""
+
+    format: Literal["covgame-run/1"]
+    command: Literal["cover"]
+    environment: Annotated[str, Field(strict=True)]
+    horizon: Annotated[int, Field(strict=True, ge=1)]
+    model: Literal["model.json"] | None
+    request: str
+    target: Literal["target.json"]
+    growing: GrowingRequest | None
+    seed: Index
+    preset: Annotated[str, Field(strict=True)]
+    delta: Number
+    stage_dependent: Annotated[bool, Field(strict=True)]
+    max_episodes: Index | None
+    unreachable: list[tuple[Index | None, Index, Index | None, Number]]
+    min_episodes: Annotated[Number, Field(ge=0)] | None
+    state: Literal["running", "stopped", "finished"]
