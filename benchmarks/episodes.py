@@ -21,7 +21,7 @@ from typing import Any
 
 import covgame as cg
 from benchmarks import _results
-from covgame.covering import Settings, create_folder, play, start
+from covgame.covering import Settings, create_folder, play_blocks, start
 from covgame.game.game import Game, rounds
 from covgame.game.presets import default_game, paper_game
 from covgame.sources.compiled import CompiledPlayer
@@ -84,7 +84,7 @@ def recording() -> dict[str, float]:
                 if record:
                     create_folder(run, Path(folder) / "run", "uniform:300")
                 began = time.perf_counter()
-                for _ in play(run):
+                for _ in play_blocks(run):
                     pass
                 taken.append(1e6 * (time.perf_counter() - began) / run.n_episodes)
     return {"off": statistics.median(times[False]), "on": statistics.median(times[True])}

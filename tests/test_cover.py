@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
-from covgame.covering import Settings, create_folder, load, play, start
+from covgame.covering import Settings, create_folder, load, play_blocks, start
 from covgame.errors import BadInput, UnreachableTarget
 from covgame.game.outlook import outlook
 from covgame.mdp.files import save_model
@@ -133,7 +133,7 @@ def test_the_outlook_is_the_lp_of_the_remainder() -> None:
     before = outlook(run.game)
     assert before.episodes_left is None
     assert before.rows_unseen == before.rows_open == before.rows
-    views = [outlook(run.game) for _ in play(run)]
+    views = [outlook(run.game) for _ in play_blocks(run)]
     assert run.min_episodes is not None
     late = [view for view in views if view.n_episodes > run.n_episodes / 2 and view.rows_open]
     assert late
@@ -149,7 +149,7 @@ def test_the_outlook_is_the_lp_of_the_remainder() -> None:
 
 def test_a_large_world_has_an_outlook_too() -> None:
     run = start("garnet:states=40,actions=4,horizon=25", "uniform:3", Settings(max_episodes=2000))
-    for _ in play(run):
+    for _ in play_blocks(run):
         pass
     view = outlook(run.game)
     assert view.episodes_left is not None

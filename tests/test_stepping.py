@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
-from covgame.covering import Settings, load, play, start
+from covgame.covering import Settings, load, play_blocks, start
 from covgame.errors import BadInput, EnvironmentFailed, UnknownModel
 from covgame.game.counts import Counts
 from covgame.game.game import rounds
@@ -365,7 +365,7 @@ def test_from_python_a_failure_is_an_error() -> None:
     with pytest.raises(EnvironmentFailed, match="RuntimeError: hot"):
         cg.cover(own(Hot()), "uniform:1")
     run = start(own(Hot()), "uniform:1", Settings())
-    for _ in play(run):
+    for _ in play_blocks(run):
         pass
     assert run.stopped == "failed"
 

@@ -22,6 +22,8 @@ from covgame.interruption import Interruption
 from covgame.jsonfile import check_content
 from covgame.mdp.model import TabularMDP
 from covgame.planning import number, resolve_target
+from covgame.sources.batched import BatchedPlayer
+from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer
 from covgame.sources.compiled import CompiledPlayer
 from covgame.sources.environments import Environment, make
 from covgame.sources.simulated import SimulatedSource
@@ -42,11 +44,13 @@ from covgame.targets.target import Target
 from covgame.types import Shape
 
 if TYPE_CHECKING:
-    from covgame.store.recorder import Recorder
+    from covgame.store.recorder import CountsRecorder, Recorder
 
 Preset = Literal["default", "paper"]
+Play = Literal["exact", "lazy", "counts"]
 Stopped = Literal["covered", "budget", "interrupted", "failed"]
 Source = SimulatedSource | StepSource
+Player = CompiledPlayer | SteppedPlayer | BatchedPlayer | CountsPlayer
 
 SHOWN = 10
 LARGE = 20_000
@@ -65,6 +69,7 @@ class Settings:
     delta: float = 0.1
     stage_dependent: bool = False
     max_episodes: int | None = None
+    play: Play = "exact"
 
     def __post_init__(self) -> None:
         if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
@@ -73,6 +78,8 @@ class Settings:
             raise BadInput(
                 f"cover knows the presets {' and '.join(get_args(Preset))}, not {self.preset!r}"
             )
+        if self.play not in get_args(Play):
+            raise BadInput(f"play exact, lazy or by counts, not {self.play!r}")
         if not (isinstance(self.delta, int | float) and 0 < self.delta < 1):
             raise BadInput(f"delta is a probability between 0 and 1, not {self.delta!r}")
         budget = self.max_episodes
@@ -251,16 +258,18 @@ def cover(
     stage_dependent: bool = False,
     min_reach: float = 0.0,
     max_episodes: int | None = None,
+    play: Play = "exact",
     out: str | Path | None = None,
     progress: Callable[[Run], None] | None = None,
 ) -> Run:
     """Play until every requirement of ``target`` is met, or the budget is spent.
 
     With ``out`` the episodes are written to that folder as Parquet files, and a run that was
-    interrupted goes on with ``covgame.resume``. ``progress`` is called after every block of
-    episodes. Ctrl-C saves what there is and raises ``KeyboardInterrupt``.
+    interrupted goes on with ``covgame.resume``. ``play="counts"`` plays a simulated model by its
+    visits alone, billions of episodes a second, and leaves no episodes. ``progress`` is called
+    after every block of episodes. Ctrl-C saves what there is and raises ``KeyboardInterrupt``.
     """
-    settings = Settings(seed, preset, delta, stage_dependent, max_episodes)
+    settings = Settings(seed, preset, delta, stage_dependent, max_episodes, play)
     run = start(env, target, settings, horizon=horizon, min_reach=min_reach)
     if out is not None:
         create_folder(run, Path(out), str(target))
@@ -279,7 +288,7 @@ def resume(
 
 
 def _to_the_end(run: Run, progress: Callable[[Run], None] | None) -> Run:
-    for _ in play(run):
+    for _ in play_blocks(run):
         if progress:
             progress(run)
     if run.stopped == "interrupted":
@@ -301,6 +310,13 @@ def start(
     if isinstance(env, Environment) and horizon is not None:
         raise BadInput("an Environment has its horizon already; say it in covgame.make")
     environment = env if isinstance(env, Environment) else make(env, horizon)
+    if settings.play == "counts" and environment.opener is not None:
+        raise BadInput(
+            f"{environment.name} is played step by step; only models, families and files are "
+            "played by counts (covgame envs NAME --save FILE writes a table as a model file)"
+        )
+    if settings.play == "lazy" and environment.model is None:
+        raise BadInput("lazy play needs states that are known beforehand; use --play exact")
     source = _open(environment, settings.seed)
     if environment.model is None:
         return _start_unknown(environment, target, settings, source, min_reach)
@@ -389,8 +405,9 @@ def load(path: str | Path, max_episodes: int | None = None) -> Run:
     environment = _environment(folder)
     budget = max_episodes if max_episodes is not None else asked.max_episodes
     settings = Settings(
-        asked.seed, cast("Preset", asked.preset), asked.delta, asked.stage_dependent, budget
-    )
+        asked.seed, cast("Preset", asked.preset), asked.delta, asked.stage_dependent, budget,
+        asked.play,
+    )  # fmt: skip
     source = _open(environment, settings.seed, folder.load_states())
     growing = Uniform(asked.growing.count, asked.growing.per) if asked.growing else None
     if growing is not None and arrays is not None:
@@ -425,7 +442,7 @@ def _environment(folder: RunFolder) -> Environment:
     return Environment(asked["environment"], again.horizon, again.model, by_name=False)
 
 
-def play(run: Run) -> Iterator[Run]:
+def play_blocks(run: Run) -> Iterator[Run]:
     """Play in blocks; after each the run is yielded. Ends when covered, spent or interrupted.
 
     However the consumer leaves, what was played is saved.
@@ -437,8 +454,11 @@ def play(run: Run) -> Iterator[Run]:
             player = _player(run, record=recorder is not None)
             while not (run.covered or run.budget_left == 0 or interruption.wanted):
                 began = time.monotonic()
-                limits = [episodes, run.budget_left, recorder.room if recorder else None]
-                block = player.play(min(limit for limit in limits if limit is not None))
+                size = None if run.settings.play == "counts" else episodes
+                limits = [size, run.budget_left, recorder.room if recorder else None]
+                block = player.play(
+                    min((limit for limit in limits if limit is not None), default=MOST_EPISODES)
+                )
                 if recorder:
                     recorder.add(block)
                 episodes = _next_size(episodes, time.monotonic() - began)
@@ -458,19 +478,27 @@ def save_answer(run: Run, answer: dict[str, Any]) -> None:
         run.folder.save_result(answer, "finished" if run.covered else "stopped")
 
 
-def _player(run: Run, *, record: bool) -> CompiledPlayer | SteppedPlayer:
+def _player(run: Run, *, record: bool) -> Player:
+    """Who plays the episodes, and how."""
+    if run.settings.play == "counts":
+        model = run.environment.require_model("playing by counts")
+        return CountsPlayer(run.game, model, run.settings.seed)
+    if run.settings.play == "lazy":
+        return BatchedPlayer(run.game, run.source)
     if isinstance(run.source, StepSource):
         return SteppedPlayer(run.game, run.source, run.growing)
     most = max(1, STEPS_PER_BLOCK // run.source.shape.horizon)
     return CompiledPlayer(run.game, run.source, most=most, record=record)
 
 
-def _recorder(run: Run) -> Recorder | None:
+def _recorder(run: Run) -> Recorder | CountsRecorder | None:
     """Writes the run down, if it has a folder; what that needs takes a moment to import."""
     if run.folder is None:
         return None
-    from covgame.store.recorder import Recorder
+    from covgame.store.recorder import CountsRecorder, Recorder
 
+    if run.settings.play == "counts":
+        return CountsRecorder(run.folder, run.game)
     return Recorder(run.folder, run.game, run.source)
 
 

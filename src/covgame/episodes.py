@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from covgame.types import FloatArray, IntArray, Shape
 
 LAST = -2
@@ -44,3 +46,22 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+
+NOTHING = np.zeros(0, dtype=np.int64)
+
+
+def as_block(first: int, episodes: list[Episode]) -> Block:
+    """As a record shows them: where an episode was cut short, the state that was shown there."""
+    shown = [episode.next_state.copy() for episode in episodes]
+    for column, episode in zip(shown, episodes, strict=True):
+        if episode.cut_at is not None:
+            column[-1] = episode.cut_at
+    return Block(
+        first,
+        np.array([len(episode) for episode in episodes], dtype=np.int64),
+        np.concatenate([*(episode.state for episode in episodes), NOTHING]),
+        np.concatenate([*(episode.action for episode in episodes), NOTHING]),
+        np.concatenate([*(episode.reward for episode in episodes), np.zeros(0)]),
+        np.concatenate([*shown, NOTHING]),
+    )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from covgame.cli.common import say
-from covgame.covering import Run, play
+from covgame.covering import Run, play_blocks
 from covgame.errors import describe_row
 from covgame.game.outlook import Outlook, outlook
 from covgame.planning import number
@@ -31,13 +31,13 @@ COMPILING = "compiling the game for this machine, about ten seconds, once"
 def watch(run: Run, *, quiet: bool) -> None:
     """Play a run to its end, showing how it goes on standard error."""
     if quiet:
-        for _ in play(run):
+        for _ in play_blocks(run):
             pass
         return
     with _display() as show:
         pacer = _Pacer(show)
         with _excuse(COMPILING) as started:
-            for _ in play(run):
+            for _ in play_blocks(run):
                 started()
                 pacer.after_block(run)
 

@@ -132,6 +132,14 @@ def plan(
 )
 @click.option("--max-episodes", type=int, help="Stop after so many episodes (exit code 3).")
 @click.option(
+    "--play",
+    "how",
+    type=click.Choice(["exact", "lazy", "counts"]),
+    default="exact",
+    show_default=True,
+    help="Plan before every episode, in batches, or play a model by its visit counts alone.",
+)
+@click.option(
     "--min-reach",
     type=float,
     default=0.0,
@@ -157,6 +165,7 @@ def cover(
     preset: Literal["default", "paper"],
     delta: float,
     max_episodes: int | None,
+    how: Literal["exact", "lazy", "counts"],
     min_reach: float,
     stage_dependent: bool,
     out: Path | None,
@@ -174,7 +183,7 @@ def cover(
     """
     from covgame.covering import Settings, create_folder, start
 
-    settings = Settings(seed, preset, delta, stage_dependent, max_episodes)
+    settings = Settings(seed, preset, delta, stage_dependent, max_episodes, how)
     run = start(env, target, settings, horizon=horizon, min_reach=min_reach)
     create_folder(run, out, target)
     finish(run, as_json, quiet)

@@ -7,7 +7,7 @@ weights in it are positive numbers that need not sum to 1; ``total`` is their su
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -66,6 +66,19 @@ class Adversary(Protocol):
         """Change the state after the target got more rows."""
         ...
 
+    def anticipate(
+        self, target: Target, state: AdversaryState, collected: FloatArray
+    ) -> FloatArray:
+        """The weights as they would be if so much were collected; the state does not change."""
+        ...
+
+    def observe_many(
+        self, target: Target, state: AdversaryState, gains: FloatArray, episodes: int,
+        collected: FloatArray,
+    ) -> None:  # fmt: skip
+        """Change the state after many episodes of the same weights."""
+        ...
+
 
 @dataclass(frozen=True)
 class WeightedMajority:
@@ -92,6 +105,24 @@ class WeightedMajority:
         """More rows are another game: a restart."""
         state.level = reached_level(target, collected)
         state.base, state.variance = collected.copy(), 0.0
+        self._weigh(target, state, collected)
+
+    def anticipate(
+        self, target: Target, state: AdversaryState, collected: FloatArray
+    ) -> FloatArray:
+        imagined = replace(state)
+        self._weigh(target, imagined, collected)
+        return imagined.weights
+
+    def observe_many(
+        self, target: Target, state: AdversaryState, gains: FloatArray, episodes: int,
+        collected: FloatArray,
+    ) -> None:  # fmt: skip
+        level = reached_level(target, collected)
+        if level != state.level:
+            state.level, state.base, state.variance = level, collected.copy(), 0.0
+        else:
+            state.variance += mean_loss_variance(target, state, gains, episodes)
         self._weigh(target, state, collected)
 
     def _weigh(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
@@ -137,6 +168,21 @@ class TargetAware:
         state.rate = min(state.rate, learning_rate(len(target), state.variance))
         self._weigh(target, state, collected)
 
+    def anticipate(
+        self, target: Target, state: AdversaryState, collected: FloatArray
+    ) -> FloatArray:
+        imagined = replace(state)
+        self._weigh(target, imagined, collected)
+        return imagined.weights
+
+    def observe_many(
+        self, target: Target, state: AdversaryState, gains: FloatArray, episodes: int,
+        collected: FloatArray,
+    ) -> None:  # fmt: skip
+        state.variance += mean_loss_variance(target, state, gains, episodes)
+        state.rate = learning_rate(len(target), state.variance)
+        self._weigh(target, state, collected)
+
     def _weight(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
         count = float(target.counts[row])
         if n >= count:
@@ -177,8 +223,21 @@ class MissingOnly:
                 state.total -= 1.0
 
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
-        state.weights = np.where(collected < target.counts, 1.0, 0.0)
+        state.weights = self.anticipate(target, state, collected)
         state.total = _sum(state.weights)
+
+    def anticipate(
+        self, target: Target, state: AdversaryState, collected: FloatArray
+    ) -> FloatArray:
+        del state
+        return np.where(collected < target.counts, 1.0, 0.0)
+
+    def observe_many(
+        self, target: Target, state: AdversaryState, gains: FloatArray, episodes: int,
+        collected: FloatArray,
+    ) -> None:  # fmt: skip
+        del gains, episodes
+        self.extend(target, state, collected)
 
 
 def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> float:
@@ -206,6 +265,20 @@ def loss_variance(target: Target, state: AdversaryState, gains: Gains) -> float:
         square += state.weights[row] * (loss * loss)
     mean, square = mean / state.total, square / state.total
     return max(0.0, square - mean * mean)
+
+
+def mean_loss_variance(
+    target: Target, state: AdversaryState, gains: FloatArray, episodes: int
+) -> float:
+    """At least the sum of the variances of many episodes, from their mean loss m: m(1 - m).
+
+    m(1 - m) bounds the variance of losses in [0, 1] and is concave, so the mean may stand for the
+    episodes.
+    """
+    if state.total <= 0 or not episodes:
+        return 0.0
+    mean = float(state.weights @ gains) / (state.total * target.most_per_episode * episodes)
+    return episodes * max(0.0, mean * (1.0 - mean))
 
 
 def smallest_count(target: Target) -> float:

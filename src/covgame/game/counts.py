@@ -63,20 +63,41 @@ class SuccessorTable:
         total: IntArray = self.rows["total"]
         return total
 
-    def add(self, row: int, successor: int) -> None:
-        """Count one transition."""
+    def add(self, row: int, successor: int, times: int = 1) -> None:
+        """Count a transition."""
         entry = self.rows[row]
-        entry["total"] += 1
+        entry["total"] += times
         entry["share"] = 1.0 / entry["total"]
         known = self._known(row)
         seen = np.flatnonzero(known["successor"] == successor)
         if len(seen):
-            known["count"][seen[0]] += 1
+            known["count"][seen[0]] += times
             return
         if entry["size"] == entry["capacity"]:
             self._move(row)
-        self.entries[entry["start"] + entry["size"]] = (successor, 1)
+        self.entries[entry["start"] + entry["size"]] = (successor, times)
         entry["size"] += 1
+
+    def add_many(self, row: IntArray, successor: IntArray, times: IntArray) -> None:
+        """Count many transitions, each (row, successor) once in the list."""
+        new = self._places(row, successor) < 0
+        for i in np.flatnonzero(new).tolist():
+            self.add(int(row[i]), int(successor[i]), int(times[i]))  # this may move its row
+        row, successor, times = row[~new], successor[~new], times[~new]
+        self.entries["count"][self._places(row, successor)] += times
+        np.add.at(self.rows["total"], row, times)
+        changed = np.unique(row)
+        self.rows["share"][changed] = 1.0 / self.rows["total"][changed]
+
+    def _places(self, row: IntArray, successor: IntArray) -> IntArray:
+        """Where the transitions are listed, -1 where they are not yet."""
+        place = np.full(len(row), -1, dtype=np.int64)
+        start, size = self.rows["start"][row], self.rows["size"][row]
+        for within in range(int(size.max(initial=0))):
+            here = np.minimum(start + within, len(self.entries) - 1)
+            hit = (within < size) & (self.entries["successor"][here] == successor)
+            place[hit] = here[hit]
+        return place
 
     def _known(self, row: int) -> npt.NDArray[np.void]:
         """The entries of a row."""
@@ -173,6 +194,22 @@ class Counts:
             if successor != LAST:
                 self._add_transition(cell, successor)
 
+    def add_visits(
+        self, episodes: int, starts: IntArray, visits: IntArray, moves: tuple[IntArray, ...]
+    ) -> None:
+        """Count many episodes at once; ``moves`` lists (cell, successor, times) once each.
+
+        How stages agree is not learnt from them: that needs the steps one by one.
+        """
+        self.n_episodes += episodes
+        self.starts += starts
+        self.visits += visits
+        cell, successor, times = moves
+        by_pair = _added_up(cell % self.shape.pairs, successor, times)
+        if self.pool is not None:
+            self.pool.add_many(*by_pair)
+        self.table.add_many(*(by_pair if self.pooled else moves))
+
     def _add_transition(self, cell: int, successor: int) -> None:
         pair = cell % self.shape.pairs
         if self.pool is not None:
@@ -234,3 +271,16 @@ class Counts:
             count / self.table.total[row],
             stationary=self.pooled,
         )
+
+
+def _added_up(
+    row: IntArray, successor: IntArray, times: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The same list with each (row, successor) once."""
+    if not len(row):
+        return row, successor, times
+    width = int(successor.max()) + 2
+    key, where = np.unique(row * width + successor + 1, return_inverse=True)
+    total = np.zeros(len(key), dtype=np.int64)
+    np.add.at(total, where, times)
+    return key // width, key % width - 1, total

@@ -17,7 +17,7 @@ from covgame.game.adversary import Adversary, Gains
 from covgame.game.counts import Counts
 from covgame.game.planner import Planner
 from covgame.targets.target import Target
-from covgame.types import BoolArray, FloatArray, FloatHSA, Policy, Shape
+from covgame.types import BoolArray, FloatArray, FloatHSA, IntArray, Policy, Shape
 
 Revise = Callable[[Sequence[int]], Policy | None]
 """From the cells visited so far in an episode to the policy for its rest, None for no change."""
@@ -131,6 +131,15 @@ class Game:
             self.collected[row] += gain
         self.adversary.observe(self.target, self.state, gains, self.collected)
         return Round(self.counts.n_episodes, episode, self.covered)
+
+    def tell_visits(
+        self, episodes: int, starts: IntArray, visits: IntArray, moves: tuple[IntArray, ...]
+    ) -> None:
+        """Count many episodes of which only the visits are known."""
+        self.counts.add_visits(episodes, starts, visits, moves)
+        gains = self.target.collected(visits)
+        self.collected = self.collected + gains
+        self.adversary.observe_many(self.target, self.state, gains, episodes, self.collected)
 
     def _gains(self, cells: Iterable[int]) -> Gains:
         gains: Gains = {}

@@ -62,6 +62,14 @@ class CompiledGame:
         plan_episode(self._learnt(), self._by_stage(), self.workspace, self.b, self.paper)
         return Policy.deterministic(self.workspace.chosen, self.game.target.shape.actions)
 
+    def plan(self, weights: FloatArray) -> Policy:
+        """The policy for rows that weigh so much, on what is counted now."""
+        self.reward[:] = self.game.cell_rewards(weights)
+        self.tables = (self.game.counts.table, self.game.counts.pool or SuccessorTable(0))
+        self.kernel.refresh(self._learnt())
+        policy = self.ask()
+        return Policy.deterministic(policy.table.copy(), policy.actions)
+
     def revise(self, cells: Sequence[int]) -> Policy | None:
         """``Game.revise``."""
         weights = self.game.revised_weights(cells)

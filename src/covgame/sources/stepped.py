@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covgame.episodes import Block, Episode
+from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Game
 from covgame.sources.compiled import CompiledGame
@@ -51,7 +51,7 @@ class SteppedPlayer:
                 break
             self._tell(episode)
             played.append(episode)
-        return _as_block(first, played)
+        return as_block(first, played)
 
     def _covered(self) -> bool:
         """Whether all is covered, what was seen last included."""
@@ -107,22 +107,3 @@ class SteppedPlayer:
         if self.game.allowed is None:
             return np.ones((states, self.game.target.shape.actions), dtype=np.bool_)
         return self.game.allowed[:states]
-
-
-def _as_block(first: int, episodes: list[Episode]) -> Block:
-    """As a record shows them: where an episode was cut short, the state that was shown there."""
-    shown = [episode.next_state.copy() for episode in episodes]
-    for column, episode in zip(shown, episodes, strict=True):
-        if episode.cut_at is not None:
-            column[-1] = episode.cut_at
-    return Block(
-        first,
-        np.array([len(episode) for episode in episodes], dtype=np.int64),
-        np.concatenate([*(episode.state for episode in episodes), NOTHING]),
-        np.concatenate([*(episode.action for episode in episodes), NOTHING]),
-        np.concatenate([*(episode.reward for episode in episodes), np.zeros(0)]),
-        np.concatenate([*shown, NOTHING]),
-    )
-
-
-NOTHING = np.zeros(0, dtype=np.int64)

@@ -35,6 +35,7 @@ class CoverManifest(BaseModel):
     delta: Number
     stage_dependent: Annotated[bool, Field(strict=True)]
     max_episodes: Index | None
+    play: Literal["exact", "lazy", "counts"] = "exact"
     unreachable: list[tuple[Index | None, Index, Index | None, Number]]
     min_episodes: Annotated[Number, Field(ge=0)] | None
     state: Literal["running", "stopped", "finished"]

@@ -69,3 +69,24 @@ class Recorder:
             self.folder.save_states(keys)
         self.folder.save_counts(game_arrays(self.game))
         self.saved = time.monotonic()
+
+
+class CountsRecorder:
+    """Of a run that is played by counts there are no episodes, only what was counted."""
+
+    room = None
+
+    def __init__(self, folder: RunFolder, game: Game) -> None:
+        self.folder, self.game = folder, game
+        self.saved = time.monotonic()
+
+    def add(self, block: Block) -> None:
+        """Save the counts now and then."""
+        del block
+        if time.monotonic() - self.saved > SECONDS_PER_CHECKPOINT:
+            self.close()
+
+    def close(self) -> None:
+        """Write what was counted."""
+        self.folder.save_counts(game_arrays(self.game))
+        self.saved = time.monotonic()
