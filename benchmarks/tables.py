@@ -155,6 +155,50 @@ def episode_costs() -> str:
     return _table(["", ""], rows)
 
 
+def gym_envs() -> str:
+    """Gymnasium's toy text: episodes over phi*, and our share of the time."""
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"{row['horizon']}",
+            f"`{row['target']}`" + (f", reach >= {row['reach']}" if row["reach"] else ""),
+            f"{row['episodes']:,.0f}",
+            "-" if row["phi"] is None else f"{row['episodes'] / row['phi']:.2f}",
+            f"{row['share']:.0%}",
+        ]
+        for row in _results.read("gym_envs")["rows"]
+    ]
+    heads = ["environment", "H", "target", "episodes", "over phi*", "time outside `step`"]
+    return _table(heads, rows)
+
+
+def batches() -> str:
+    """Episodes over phi* by the size of batches."""
+    content = _results.read("batches")
+    sizes = [key.removeprefix("naive ") for key in content["rows"][0] if key.startswith("naive")]
+    rows = [
+        [f"`{row['env']}`", how] + [f"{row[f'{how} {size}']:.3f}" for size in sizes]
+        for row in content["rows"]
+        for how in ("anticipated", "naive")
+    ]
+    return _table(["world", "", *(f"K = {size}" for size in sizes)], rows)
+
+
+def by_counts() -> str:
+    """Play by counts: episodes, ratio, seconds."""
+    rows = [
+        [
+            row["preset"],
+            f"{row['visits']:.0e}",
+            f"{row['episodes']:.2e}",
+            ("" if row["covered"] else "> ") + f"{row['ratio']:.3f}",
+            _seconds(row["seconds"]),
+        ]
+        for row in sorted(_results.read("batches")["by_counts"], key=lambda row: row["preset"])
+    ]
+    return _table(["preset", "visits a cell", "episodes", "over phi*", "time"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "min_flow": min_flow,
     "backward_induction": backward_induction,
@@ -164,6 +208,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "episode_time": episode_time,
     "episode_growth": episode_growth,
     "episode_costs": episode_costs,
+    "gym_envs": gym_envs,
+    "batches": batches,
+    "by_counts": by_counts,
 }
 
 

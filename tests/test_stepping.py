@@ -24,6 +24,7 @@ from covgame.sources.compiled import CompiledGame
 from covgame.sources.environments import Environment
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates, DiscoveredStates, as_hashable
+from covgame.sources.stepped import SteppedPlayer
 from covgame.sources.stepping import PlainStepper, StepSource
 from covgame.store.episodes import read_visits
 from covgame.targets.requests import parse_request
@@ -132,6 +133,21 @@ def test_everything_that_is_seen_gets_covered() -> None:
     assert "states seen" in run.to_text()
     rooms = run.counts.visits.sum(axis=(0, 2))
     assert (rooms > 0).sum() == 4  # the room that ends the episode is no cell
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+def test_where_a_block_ends_changes_nothing(size: int) -> None:
+    """A target may be covered just before it takes up what was newly seen."""
+    env = cg.make("gym:Blackjack-v1", horizon=4)
+    run = start(env, "uniform:1/pair", Settings(seed=2))
+    assert isinstance(run.source, StepSource)
+    player = SteppedPlayer(run.game, run.source, run.growing)
+    while not run.covered:
+        player.play(size)
+    seen = run.counts.visits.sum(axis=(0, 2)) > 0
+    asked = np.unique(run.target.rows[:, 1])
+    np.testing.assert_array_equal(asked, np.flatnonzero(seen))
+    assert run.n_episodes == cg.cover(env, "uniform:1/pair", seed=2).n_episodes
 
 
 @pytest.mark.parametrize("per", ["cell", "pair", "state"])

@@ -53,6 +53,7 @@ Source = SimulatedSource | StepSource
 Player = CompiledPlayer | SteppedPlayer | BatchedPlayer | CountsPlayer
 
 SHOWN = 10
+WIDEST_MAP = 16
 LARGE = 20_000
 """Above so many cells phi* takes a while, and is computed after the episodes, not before."""
 STEPS_PER_BLOCK = 200_000
@@ -230,6 +231,7 @@ class Run:
     def to_text(self, most: int = SHOWN) -> str:
         """The run as a page for a terminal."""
         lines = [f"{label:<12} {value}" for label, value in self.facts()]
+        lines += self._map()
         uncovered = self.uncovered
         if uncovered and most:
             lines += ["", "Still missing (visits)"]
@@ -237,6 +239,17 @@ class Run:
             if len(uncovered) > most:
                 lines.append(f"  and {len(uncovered) - most:,} more")
         return "\n".join(lines)
+
+    def _map(self) -> list[str]:
+        """The visits of every state, drawn as a grid where the environment is one."""
+        model = self.environment.model
+        if model is None or model.names.grid is None or model.names.grid[1] > WIDEST_MAP:
+            return []
+        visits = self.counts.visits.sum(axis=(0, 2)).reshape(model.names.grid)
+        words = [[f"{n:,}" if n else "." for n in row] for row in visits.tolist()]
+        width = max(len(word) for row in words for word in row)
+        drawn = ["  ".join(f"{word:>{width}}" for word in row) for row in words]
+        return ["", "Visits (all stages and actions)", *(f"  {line}" for line in drawn)]
 
     def _name(self, row: Row) -> str:
         model = self.environment.model

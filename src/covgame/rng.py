@@ -35,3 +35,18 @@ def mix(bits: UIntArray) -> UIntArray:
     bits = (bits ^ (bits >> np.uint64(30))) * FIRST_FACTOR
     bits = (bits ^ (bits >> np.uint64(27))) * SECOND_FACTOR
     return bits ^ (bits >> np.uint64(31))
+
+
+def episode_seed(seed: int, stream: int, episode: int) -> int:
+    """A whole number below 2^31 for environments that seed themselves; quick, without arrays."""
+    key = 0
+    for part in (seed, stream, episode, 1):
+        key = _mix_one((key + int(INCREMENT) + part) % 2**64)
+    return key >> 33
+
+
+def _mix_one(bits: int) -> int:
+    """``mix`` of one number."""
+    bits = ((bits ^ (bits >> 30)) * int(FIRST_FACTOR)) % 2**64
+    bits = ((bits ^ (bits >> 27)) * int(SECOND_FACTOR)) % 2**64
+    return bits ^ (bits >> 31)

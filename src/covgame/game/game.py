@@ -105,17 +105,18 @@ class Game:
         """
         if self.target.most_per_episode == 1 or not self.adversary.forgets_covered:
             return None
+        counts, collected = self.target.counts, self.collected
+        here = self.target.rows_of_cell(cells[-1])
+        if not any(collected[row] < counts[row] <= collected[row] + len(cells) for row in here):
+            return None  # by far the usual case
         gains = self._gains(cells)
         covered = [
             row
             for row, gain in gains.items()
-            if self.target.any_stage[row]
-            and self.collected[row] < self.target.counts[row] <= self.collected[row] + gain
+            if self.target.any_stage[row] and collected[row] < counts[row] <= collected[row] + gain
         ]
         just_now = [
-            row
-            for row in self.target.rows_of_cell(cells[-1])
-            if row in covered and self.collected[row] + gains[row] - 1 < self.target.counts[row]
+            row for row in here if row in covered and collected[row] + gains[row] - 1 < counts[row]
         ]
         if not just_now:
             return None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -47,26 +46,61 @@ class CompiledGame:
         self.bind()
 
     def bind(self) -> None:
-        """Take up the arrays of the game; again when they have grown."""
+        """Take up the arrays of the game; again when they have grown or were replaced."""
         game = self.game
         self.wanted = self._wanted()
         self.reward = game.cell_rewards(game.state.weights)
         self.workspace = self._workspace()
-        self.tables = (game.counts.table, game.counts.pool or SuccessorTable(0))
         self.revised = False
-        self.kernel.refresh(self._learnt())
+        self._take_up_tables()
+
+    def _take_up_tables(self) -> None:
+        """Hand the tables and the adversary's memory to compiled code, as arrays."""
+        counts, state = self.game.counts, self.game.state
+        self.tables = (counts.table, counts.pool or SuccessorTable(0))
+        self.memory = np.array([state.total, state.variance, state.rate, state.shift])
+        self.level = np.array([state.level], dtype=np.int64)
+        table, pool = self.tables
+        self.learnt = self.kernel.Learnt(
+            counts.visits,
+            counts.visits.reshape(-1),
+            counts.starts,
+            table.rows,
+            table.entries,
+            _used(table),
+            pool.rows,
+            pool.entries,
+            _used(pool),
+            counts.agreement,
+            counts.pooled,
+            counts.pool is not None,
+        )
+        self.by_stage = self.reward.reshape(len(self.reward), -1)
+        self.weighing = self.kernel.Weighing(
+            state.weights, self.reward.reshape(-1), self.by_stage, self.memory
+        )
+        self.majority = None
+        if isinstance(self.game.adversary, WeightedMajority):
+            self.majority = self.kernel.Majority(state.base, self.level)
+        self.kernel.refresh(self.learnt)
+
+    def _put_back(self) -> None:
+        """What are numbers in Python, after compiled code has changed them."""
+        state, (table, pool) = self.game.state, self.tables
+        state.total, state.variance, state.rate, state.shift = self.memory.tolist()
+        state.level = int(self.level[0])
+        table.used, pool.used = int(self.learnt.used[0]), int(self.learnt.pool_used[0])
 
     def ask(self) -> Policy:
         """The policy to play next."""
         plan_episode: Any = self.kernel.plan_episode
-        plan_episode(self._learnt(), self._by_stage(), self.workspace, self.b, self.paper)
+        plan_episode(self.learnt, self.by_stage, self.workspace, self.b, self.paper)
         return Policy.deterministic(self.workspace.chosen, self.game.target.shape.actions)
 
     def plan(self, weights: FloatArray) -> Policy:
         """The policy for rows that weigh so much, on what is counted now."""
         self.reward[:] = self.game.cell_rewards(weights)
-        self.tables = (self.game.counts.table, self.game.counts.pool or SuccessorTable(0))
-        self.kernel.refresh(self._learnt())
+        self._take_up_tables()
         policy = self.ask()
         return Policy.deterministic(policy.table.copy(), policy.actions)
 
@@ -87,63 +121,26 @@ class CompiledGame:
         cells = list(episode.cells(self.game.target.shape))
         self.workspace.path[: len(cells)] = cells
         self.workspace.path_next[: len(cells)] = episode.next_state
-        with self._arrays() as arrays:
-            tell_episode: Any = self.kernel.tell_episode
-            told = tell_episode(
-                arrays.learnt, self.wanted, arrays.weighing, self.workspace,
-                arrays.majority, self._missing_only, len(cells),
-            )  # fmt: skip
+        tell_episode: Any = self.kernel.tell_episode
+        told = tell_episode(
+            self.learnt, self.wanted, self.weighing, self.workspace,
+            self.majority, self._missing_only, len(cells),
+        )  # fmt: skip
         if not told:
             self._make_room()
             self.tell(episode)
-        else:
-            self.game.counts.n_episodes += 1
+            return
+        self._put_back()
+        self.game.counts.n_episodes += 1
 
     def _make_room(self) -> None:
         for full in filter(len, self.tables):
             full.make_room(len(full.entries) + 1)
+        self._take_up_tables()
 
     @property
     def _missing_only(self) -> bool:
         return isinstance(self.game.adversary, MissingOnly)
-
-    def _by_stage(self) -> FloatArray:
-        return self.reward.reshape(len(self.reward), -1)
-
-    def _learnt(self) -> Any:
-        counts, (table, pool) = self.game.counts, self.tables
-        return self.kernel.Learnt(
-            counts.visits,
-            counts.visits.reshape(-1),
-            counts.starts,
-            table.rows,
-            table.entries,
-            _used(table),
-            pool.rows,
-            pool.entries,
-            _used(pool),
-            counts.agreement,
-            counts.pooled,
-            counts.pool is not None,
-        )
-
-    @contextmanager
-    def _arrays(self) -> Iterator[_Arrays]:
-        """What the compiled code changes, as arrays; what are numbers in Python is put back."""
-        state, (table, pool) = self.game.state, self.tables
-        memory = np.array([state.total, state.variance, state.rate, state.shift])
-        level = np.array([state.level], dtype=np.int64)
-        weighing = self.kernel.Weighing(
-            state.weights, self.reward.reshape(-1), self._by_stage(), memory
-        )
-        majority = None
-        if isinstance(self.game.adversary, WeightedMajority):
-            majority = self.kernel.Majority(state.base, level)
-        learnt = self._learnt()
-        yield _Arrays(learnt, weighing, majority)
-        state.total, state.variance, state.rate, state.shift = memory.tolist()
-        state.level = int(level[0])
-        table.used, pool.used = int(learnt.used[0]), int(learnt.pool_used[0])
 
     def _wanted(self) -> Any:
         game, target = self.game, self.game.target
@@ -184,14 +181,6 @@ class CompiledGame:
         return 0.0, np.array([optimism.log_cells, float(self.game.target.shape.states)])
 
 
-class _Arrays(NamedTuple):
-    """What is made anew for every call of the compiled code."""
-
-    learnt: Any
-    weighing: Any
-    majority: Any
-
-
 class CompiledPlayer(CompiledGame):
     """Plays a game on a simulated model in blocks of episodes."""
 
@@ -219,14 +208,14 @@ class CompiledPlayer(CompiledGame):
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
         counts = self.game.counts
-        with self._arrays() as arrays:
-            play_block: Any = self.kernel.play_block
-            why, played, steps = play_block(
-                min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
-                self.world, arrays.learnt, self.wanted, arrays.weighing, self.workspace,
-                self.b, self.paper, arrays.majority, self._missing_only,
-                self.record, self.recording,
-            )  # fmt: skip
+        play_block: Any = self.kernel.play_block
+        why, played, steps = play_block(
+            min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
+            self.world, self.learnt, self.wanted, self.weighing, self.workspace,
+            self.b, self.paper, self.majority, self._missing_only,
+            self.record, self.recording,
+        )  # fmt: skip
+        self._put_back()
         if why == self.kernel.POOL_FULL:
             self._make_room()
         first = counts.n_episodes

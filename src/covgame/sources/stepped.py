@@ -51,6 +51,7 @@ class SteppedPlayer:
                 break
             self._tell(episode)
             played.append(episode)
+        self._covered()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)
 
     def _covered(self) -> bool:

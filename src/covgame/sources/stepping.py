@@ -15,13 +15,12 @@ import numpy as np
 from covgame.episodes import Episode
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Revise
-from covgame.rng import uniforms
+from covgame.rng import episode_seed, uniforms
 from covgame.sources.states import DiscoveredStates, States
 from covgame.types import END, BoolArray, Policy, Shape
 
 STREAM = 1
 FIRST_ROOM = 64
-SEEDS = 2**31
 
 
 class Step(NamedTuple):
@@ -152,16 +151,16 @@ class StepSource:
             ) from error
 
     def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
-        drawn = 1 + self.horizon if policy.is_stochastic else 1
-        numbers = uniforms(self.seed, STREAM, episode, drawn)
-        observation, mask = self.stepper.reset(int(numbers[0] * SEEDS))
+        drawn = policy.is_stochastic
+        numbers = uniforms(self.seed, STREAM, episode, self.horizon).tolist() if drawn else []
+        observation, mask = self.stepper.reset(episode_seed(self.seed, STREAM, episode))
         state = self._state(observation, mask)
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         steps: list[tuple[int, int, float, int]] = []
         cells: list[int] = []
         cut_at: int | None = None
         for h in range(self.horizon):
-            number = float(numbers[1 + h]) if policy.is_stochastic else 0.0
+            number = numbers[h] if drawn else 0.0
             action = self._action(policy, h, state, number)
             seen = self.stepper.step(action)
             reward = _checked_reward(seen.reward)
