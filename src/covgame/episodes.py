@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,20 @@ class Episode:
     reward: FloatArray  # (steps,)
     next_state: IntArray  # (steps,), END where it was over, LAST where nothing was observed
     cut_at: int | None = None  # the state that was shown when something cut it short
+
+    @classmethod
+    def of_steps(
+        cls, steps: Sequence[tuple[int, int, float, int]], cut_at: int | None = None
+    ) -> Episode:
+        """From (state, action, reward, next state), one after the other."""
+        states, actions, rewards, successors = zip(*steps, strict=True)
+        return cls(
+            np.array(states, dtype=np.int64),
+            np.array(actions, dtype=np.int64),
+            np.array(rewards, dtype=np.float64),
+            np.array(successors, dtype=np.int64),
+            cut_at,
+        )
 
     def __len__(self) -> int:
         return len(self.state)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from covgame.cli.common import say
 from covgame.covering import Run, play_blocks
-from covgame.errors import describe_row
 from covgame.game.outlook import Outlook, outlook
 from covgame.planning import number
 
@@ -80,8 +79,8 @@ def _display() -> Iterator[Callable[[Outlook], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     with Progress(
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:>3.0f}% covered"),
+        BarColumn(bar_width=12),
+        TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[words]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
@@ -116,6 +115,6 @@ def words(view: Outlook) -> str:
         parts.append(f"{view.rows_unseen:,} rows not reached yet")
     if view.hardest:
         (row, missing), *_ = view.hardest
-        hardest = f"hardest {describe_row(row)}: {number(missing)} more"
-        parts.append(hardest)
+        cell = "/".join("any" if part is None else str(part) for part in row)
+        parts.append(f"hardest {cell}: {number(missing)} more")
     return ", ".join(parts)

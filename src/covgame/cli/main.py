@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covgame.cli.common import INTERRUPTED, common_options, complain, print_json, say
+from covgame.cli.common import INTERRUPTED, Command, common_options, complain, print_json, say
 
 if TYPE_CHECKING:
     from covgame.covering import Run
 
 LARGE = 20_000
+TARGETS = "uniform:50, uniform:50/pair, uniform:50/state, proportional:500, or a file"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,21 +30,26 @@ def main() -> None:
     """
 
 
+def world_and_target(command: Command) -> Command:
+    """ENV, ``--target``, ``--horizon`` and ``--min-reach``: what every game is about."""
+    for option in (
+        click.option(
+            "--min-reach",
+            type=float,
+            default=0.0,
+            show_default=True,
+            help="Leave out cells that no policy reaches with this probability.",
+        ),
+        click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
+        click.option("--target", required=True, help=f"What to cover: {TARGETS}."),
+        click.argument("env"),
+    ):
+        command = option(command)
+    return command
+
+
 @main.command()
-@click.argument("env")
-@click.option(
-    "--target",
-    required=True,
-    help="What to cover: uniform:50, uniform:50/pair, uniform:50/state, proportional:500, a file.",
-)
-@click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open.")
-@click.option(
-    "--min-reach",
-    type=float,
-    default=0.0,
-    show_default=True,
-    help="Leave out cells that no policy reaches with this probability.",
-)
+@world_and_target
 @click.option(
     "--top",
     type=click.IntRange(min=0),
@@ -108,13 +114,7 @@ def plan(
 
 
 @main.command()
-@click.argument("env")
-@click.option(
-    "--target",
-    required=True,
-    help="What to cover: uniform:50, uniform:50/pair, uniform:50/state, proportional:500, a file.",
-)
-@click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open.")
+@world_and_target
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run.")
 @click.option(
     "--preset",
@@ -138,13 +138,6 @@ def plan(
     default="exact",
     show_default=True,
     help="Plan before every episode, in batches, or play a model by its visit counts alone.",
-)
-@click.option(
-    "--min-reach",
-    type=float,
-    default=0.0,
-    show_default=True,
-    help="Leave out cells that no policy reaches with this probability.",
 )
 @click.option(
     "--stage-dependent",

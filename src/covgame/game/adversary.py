@@ -7,6 +7,7 @@ weights in it are positive numbers that need not sum to 1; ``total`` is their su
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
@@ -110,9 +111,7 @@ class WeightedMajority:
     def anticipate(
         self, target: Target, state: AdversaryState, collected: FloatArray
     ) -> FloatArray:
-        imagined = replace(state)
-        self._weigh(target, imagined, collected)
-        return imagined.weights
+        return _imagined(self._weigh, target, state, collected)
 
     def observe_many(
         self, target: Target, state: AdversaryState, gains: FloatArray, episodes: int,
@@ -171,9 +170,7 @@ class TargetAware:
     def anticipate(
         self, target: Target, state: AdversaryState, collected: FloatArray
     ) -> FloatArray:
-        imagined = replace(state)
-        self._weigh(target, imagined, collected)
-        return imagined.weights
+        return _imagined(self._weigh, target, state, collected)
 
     def observe_many(
         self, target: Target, state: AdversaryState, gains: FloatArray, episodes: int,
@@ -238,6 +235,18 @@ class MissingOnly:
     ) -> None:  # fmt: skip
         del gains, episodes
         self.extend(target, state, collected)
+
+
+def _imagined(
+    weigh: Callable[[Target, AdversaryState, FloatArray], None],
+    target: Target,
+    state: AdversaryState,
+    collected: FloatArray,
+) -> FloatArray:
+    """The weights that ``weigh`` would set, on a copy of the state."""
+    imagined = replace(state)
+    weigh(target, imagined, collected)
+    return imagined.weights
 
 
 def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> float:

@@ -61,13 +61,7 @@ class SimulatedSource:
             cells.append(h * S * A + row)
             policy = (revise and revise(cells)) or policy
             state = successor
-        states, actions, rewards, successors = zip(*steps, strict=True)
-        return Episode(
-            np.array(states, dtype=np.int64),
-            np.array(actions, dtype=np.int64),
-            np.array(rewards, dtype=np.float64),
-            np.array(successors, dtype=np.int64),
-        )
+        return Episode.of_steps(steps)
 
     def _successor(self, h: int, row: int, number: float) -> int:
         kernel = self.model.transitions.stages[h]

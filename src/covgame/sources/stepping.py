@@ -178,14 +178,7 @@ class StepSource:
             elif state >= known:
                 revise = None  # the rest of this episode is off the map
             state = following
-        states, actions, rewards, successors = zip(*steps, strict=True)
-        return Episode(
-            np.array(states, dtype=np.int64),
-            np.array(actions, dtype=np.int64),
-            np.array(rewards, dtype=np.float64),
-            np.array(successors, dtype=np.int64),
-            cut_at,
-        )
+        return Episode.of_steps(steps, cut_at)
 
     def _state(self, observation: Any, mask: Any) -> int:
         state = self.states.index(observation)
