@@ -13,6 +13,7 @@ Answer = tuple[dict[str, Any], str]
 
 OTHER_KINDS = (
     ("gym:NAME?option=value", "gym:FrozenLake-v1?map_name=8x8", "a Gymnasium environment"),
+    ("py:MODULE:FACTORY", "py:examples.vending_machine:machine", "an environment of your own"),
     ("FILE.json", "model.json", "a model file of format covgame-mdp/1"),
 )
 

@@ -168,7 +168,7 @@ def cover(
     """Play until every target is met; leaves a run with all episodes as Parquet files.
 
     \b
-    ENV is a family (covgame envs), gym:NAME or a covgame-mdp/1 file.
+    ENV is a family (covgame envs), gym:NAME, py:MODULE:FACTORY or a covgame-mdp/1 file.
     Ctrl-C saves what there is; covgame resume goes on.
     Examples:
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
