@@ -237,6 +237,22 @@ def test_taxis_masks_are_respected() -> None:
         cg.plan(env, cg.cells([(None, state, action, 1)]))
 
 
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_what_is_forbidden_is_never_planned(preset: Any) -> None:
+    """Neither by the readable nor by the compiled game, tried or not."""
+    world = cg.make("chain:states=4,horizon=5").require_model("a test")
+    target = parse_request("uniform:3").resolve(world.transitions)
+    allowed = np.array([[True, True], [False, True], [True, True], [True, False]])
+    game = Settings(preset=preset).new_game(target, stationary=True)
+    game.allowed = allowed
+    compiled, source = CompiledGame(game), SimulatedSource(world, 0)
+    for number in range(30):
+        policy = game.ask()
+        assert np.take_along_axis(allowed[None], policy.table[:, :, None], axis=2).all()
+        np.testing.assert_array_equal(compiled.ask().table, policy.table)
+        compiled.tell(source.play(policy, number))
+
+
 def test_truncation_is_no_termination_and_no_stall(tmp_path: Path) -> None:
     """What lies behind a cut cannot be had, so nobody waits for it; the record shows the cut."""
 

@@ -95,11 +95,17 @@ class WeightedMajority:
     def observe(
         self, target: Target, state: AdversaryState, gains: Gains, collected: FloatArray
     ) -> None:
+        self._advance(target, state, loss_variance(target, state, gains), collected)
+
+    def _advance(
+        self, target: Target, state: AdversaryState, variance: float, collected: FloatArray
+    ) -> None:
+        """Add to the variance, or restart where the level has changed."""
         level = reached_level(target, collected)
         if level != state.level:
             state.level, state.base, state.variance = level, collected.copy(), 0.0
         else:
-            state.variance += loss_variance(target, state, gains)
+            state.variance += variance
         self._weigh(target, state, collected)
 
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
@@ -117,12 +123,8 @@ class WeightedMajority:
         self, target: Target, state: AdversaryState, gains: FloatArray, episodes: int,
         collected: FloatArray,
     ) -> None:  # fmt: skip
-        level = reached_level(target, collected)
-        if level != state.level:
-            state.level, state.base, state.variance = level, collected.copy(), 0.0
-        else:
-            state.variance += mean_loss_variance(target, state, gains, episodes)
-        self._weigh(target, state, collected)
+        variance = mean_loss_variance(target, state, gains, episodes)
+        self._advance(target, state, variance, collected)
 
     def _weigh(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         """lambda ~ exp(-xi (n - n at restart)) on X_k, normalised."""

@@ -67,7 +67,9 @@ class PaperOptimism:
     ) -> FloatArray:
         del remaining  # the paper clips at 1
         bonus = _bonus(variance, 8 * self.beta(observed), observed, 1.0)
-        return np.minimum(1.0, reward + mean + bonus)
+        forbidden = reward == -np.inf
+        upper = np.minimum(1.0, np.where(forbidden, 0.0, reward) + mean + bonus)
+        return np.where(forbidden, -np.inf, upper)
 
 
 @dataclass(frozen=True)

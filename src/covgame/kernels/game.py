@@ -237,7 +237,9 @@ def _paper_optimism(reward, mean, square, observed, share, log_cells, states, q)
     """``PaperOptimism.upper_q``."""
     for i in range(len(q)):
         q[i] = 1.0
-        if observed[i] > 0.0:
+        if reward[i] == -np.inf:
+            q[i] = -np.inf
+        elif observed[i] > 0.0:
             b = 8 * (log_cells + states * math.log(8 * math.e * (observed[i] + 1)))
             variance = max(square[i] - mean[i] * mean[i], 0.0)
             bonus = max(math.sqrt(b * variance * share[i]), b * 1.0 * share[i])
