@@ -22,10 +22,11 @@ from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.sources.compiled import CompiledGame
 from covgame.sources.environments import Environment
+from covgame.sources.gymnasium_envs import number_states
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates, DiscoveredStates, as_hashable
 from covgame.sources.stepped import SteppedPlayer
-from covgame.sources.stepping import PlainStepper, StepSource
+from covgame.sources.stepping import GymStepper, PlainStepper, StepSource
 from covgame.store.episodes import read_visits
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
@@ -267,6 +268,30 @@ def test_truncation_is_no_termination_and_no_stall(tmp_path: Path) -> None:
     assert not table["terminated"].to_numpy().any()
     assert (table["next_state"].to_numpy() >= 0).all()
     assert (run.counts.visits.sum(axis=(0, 2)) > 0).sum() == 2
+
+
+def test_observations_of_several_numbers() -> None:
+    """MultiDiscrete: numbered as they appear, like a Tuple of Discrete."""
+    import gymnasium
+
+    class Pair(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.MultiDiscrete([3, 2])
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, **_: Any) -> Any:
+            self.at = np.array([0, 0])
+            return self.at.copy(), {}
+
+        def step(self, action: int) -> Any:
+            self.at = np.array([min(2, self.at[0] + 1), action])
+            return self.at.copy(), 0.0, False, False, {}
+
+    env = Environment("a test", 4, None, opener=lambda: (GymStepper(Pair()), number_states(Pair())))
+    run = cg.cover(env, "uniform:2")
+    assert run.covered
+    keys = run.source.state_keys
+    assert keys is not None
+    assert sorted(keys) == ["[0, 0]", "[1, 0]", "[1, 1]", "[2, 0]", "[2, 1]"]
 
 
 def test_limits_and_spaces_are_checked() -> None:
