@@ -20,7 +20,7 @@ from benchmarks import _results
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp.model import TabularMDP
 from covgame.sources.batched import BatchedPlayer
-from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer, draw_visits
+from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import drop_rarely_reached
 from covgame.targets.target import Target
@@ -85,9 +85,9 @@ def one_draw(episodes: int) -> float:
     """Seconds to draw the visits of so many episodes of one policy."""
     model = cg.make(BY_COUNTS).require_model("a benchmark")
     policy = cg.plan(model, wanted(model, 1)).policy
-    draw_visits(model, policy, 10, np.random.default_rng(0))
+    draw_visits(Urns(model), policy, 10, np.random.default_rng(0))
     began = time.perf_counter()
-    draw_visits(model, policy, episodes, np.random.default_rng(0))
+    draw_visits(Urns(model), policy, episodes, np.random.default_rng(0))
     return time.perf_counter() - began
 
 

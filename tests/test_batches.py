@@ -17,12 +17,20 @@ from covgame.errors import BadInput, TooLarge
 from covgame.game.adversary import MissingOnly, TargetAware, WeightedMajority
 from covgame.game.batches import plan_batch
 from covgame.game.counts import Counts
-from covgame.game.game import rounds
+from covgame.game.game import Game, rounds
+from covgame.game.planner import OptimisticPlanner, PaperOptimism
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.sources.batched import BatchedPlayer
-from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer, draw_visits, split
+from covgame.sources.by_counts import (
+    MOST_EPISODES,
+    CountsPlayer,
+    Urns,
+    draw_visits,
+    rounds_by_counts,
+    split,
+)
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import END, Policy
 from tests.test_cli import covgame
@@ -42,11 +50,11 @@ def test_counted_visits_add_up(world: TabularMDP, seed: int, stochastic: bool) -
     policy = random_policy(rng, world.shape)
     if not stochastic:
         policy = Policy.deterministic(policy.probabilities().argmax(axis=2), world.shape.actions)
-    seen = draw_visits(world, policy, 10_000, rng)
+    seen = draw_visits(Urns(world), policy, 10_000, rng)
     H, S, A = world.shape.hsa
     assert seen.starts.sum() == seen.visits[0].sum() == 10_000
     assert (seen.visits[policy.probabilities() == 0] == 0).all()
-    cell, successor, times = seen.moves
+    cell, successor, times = np.array(seen.moves, dtype=np.int64).reshape(-1, 3).T
     left = np.zeros(world.shape.cells, dtype=np.int64)
     np.add.at(left, cell, times)
     np.testing.assert_array_equal(left.reshape(H, S, A)[:-1], seen.visits[:-1])
@@ -70,7 +78,7 @@ def test_counts_and_trajectories_have_one_distribution(name: str, stochastic: bo
     played, source = Counts(world.shape, pooled=False), SimulatedSource(world, 1)
     for number in range(episodes):
         played.add(source.play(policy, number))
-    drawn = draw_visits(world, policy, episodes, np.random.default_rng(2))
+    drawn = draw_visits(Urns(world), policy, episodes, np.random.default_rng(2))
     exact = dp.occupancy(world.transitions, policy)
     for visits in (played.visits, drawn.visits):
         for h in range(world.shape.horizon):
@@ -91,7 +99,7 @@ def test_the_variance_of_counts_is_the_binomial_one() -> None:
     world = cg.make("riverswim:states=4,horizon=5").require_model("a test")
     policy = random_policy(np.random.default_rng(0), world.shape)
     draws = np.array(
-        [draw_visits(world, policy, 500, np.random.default_rng(i)).visits for i in range(800)]
+        [draw_visits(Urns(world), policy, 500, np.random.default_rng(i)).visits for i in range(800)]
     )
     exact = dp.occupancy(world.transitions, policy)
     expected = 500 * exact * (1 - exact)
@@ -100,13 +108,32 @@ def test_the_variance_of_counts_is_the_binomial_one() -> None:
     assert np.mean(draws.var(axis=0)[busy] / expected[busy]) == pytest.approx(1, abs=0.03)
 
 
-def test_nothing_is_left_to_impossible_outcomes() -> None:
-    chances = np.array([[0.1, 0.2, 0.7, 0.0], [1 / 3, 1 / 3, 1 / 3, 0.0], [0.0, 1.0, 0.0, 0.0]])
-    totals = np.array([2**60, 2**53 + 1, 7])
-    drawn = split(np.random.default_rng(0), totals, chances)
-    assert (drawn[chances == 0] == 0).all()
-    np.testing.assert_array_equal(drawn.sum(axis=1), totals)
-    np.testing.assert_allclose(drawn[0] / 2**60, chances[0], atol=1e-7)
+def test_a_split_adds_up_and_is_fair() -> None:
+    for total, chances in (
+        (2**60, [0.1, 0.2, 0.7]),
+        (2**53 + 1, [0.0, 1 / 3, 1 / 3, 1 / 3]),
+        (7, [0.0, 0.0, 1.0]),
+    ):
+        drawn = split(np.random.default_rng(0), total, np.array(chances))
+        assert sum(drawn) == total
+        assert all(n == 0 for n, chance in zip(drawn, chances, strict=True) if chance == 0)
+        if total > 2**50:
+            np.testing.assert_allclose(np.array(drawn) / total, chances, atol=1e-7)
+
+
+def test_counted_rewards_have_their_mean_and_variance() -> None:
+    world = cg.make("garnet:states=4,actions=2,horizon=3").require_model("a test")
+    policy = random_policy(np.random.default_rng(0), world.shape)
+    sums = [
+        draw_visits(Urns(world), policy, 200, np.random.default_rng(i)).reward_sums
+        for i in range(600)
+    ]
+    exact = dp.occupancy(world.transitions, policy) * world.rewards
+    expected = 200 * exact * (1 - exact)  # a visit that earns is one event
+    busy = expected > 1
+    assert busy.any()
+    np.testing.assert_allclose(np.mean(sums, axis=0)[busy], 200 * exact[busy], rtol=0.1)
+    np.testing.assert_allclose(np.var(sums, axis=0)[busy], expected[busy], rtol=0.4)
 
 
 def test_many_transitions_count_as_one_by_one() -> None:
@@ -115,9 +142,9 @@ def test_many_transitions_count_as_one_by_one() -> None:
     for pooled, borrowing in ((True, False), (False, False), (False, True)):
         many, single = (Counts(world.shape, pooled=pooled, borrowing=borrowing) for _ in range(2))
         for seed in range(3):
-            seen = draw_visits(world, policy, 20, np.random.default_rng(seed))
-            many.add_visits(seen.episodes, seen.starts, seen.visits, seen.moves)
-            for cell, successor, times in zip(*(c.tolist() for c in seen.moves), strict=True):
+            seen = draw_visits(Urns(world), policy, 20, np.random.default_rng(seed))
+            many.add_visits(seen)
+            for cell, successor, times in seen.moves:
                 row = cell % world.shape.pairs if pooled else cell
                 for _ in range(times):
                     single.table.add(row, successor)
@@ -125,6 +152,54 @@ def test_many_transitions_count_as_one_by_one() -> None:
         np.testing.assert_array_equal(one.next_state, other.next_state)
         np.testing.assert_allclose(one.probability, other.probability)
         assert many.n_episodes == 60
+
+
+def test_datasets_are_put_together() -> None:
+    """Counting two datasets apart and together is the same."""
+    world = cg.make("garnet:states=5,actions=2,horizon=4").require_model("a test")
+    policy = random_policy(np.random.default_rng(0), world.shape)
+    together, first, second = (Counts(world.shape, pooled=False) for _ in range(3))
+    for seed, counts in enumerate((first, second)):
+        seen = draw_visits(Urns(world), policy, 50, np.random.default_rng(seed))
+        counts.add_visits(seen)
+        together.add_visits(seen)
+    first.include(second)
+    assert first.n_episodes == together.n_episodes == 100
+    np.testing.assert_array_equal(first.visits, together.visits)
+    np.testing.assert_array_equal(first.reward_sums, together.reward_sums)
+    one, other = first.kernel(), together.kernel()
+    np.testing.assert_array_equal(one.next_state, other.next_state)
+    np.testing.assert_allclose(one.probability, other.probability)
+
+
+@pytest.mark.parametrize("kind", ["pooled", "borrowing", "paper", "missing", "groups"])
+@pytest.mark.parametrize("name", ["riverswim:states=4,horizon=5", "garnet:states=5,horizon=4"])
+def test_compiled_rounds_by_counts_are_the_readable_ones(kind: str, name: str) -> None:
+    world = cg.make(name).require_model("a test")
+    target = reachable_target(world, "uniform:300/pair" if kind == "groups" else "uniform:300")
+    games = []
+    for _ in range(2):
+        if kind == "paper":
+            game = paper_game(target, delta=0.1)
+        elif kind == "missing":
+            counts = Counts(target.shape, pooled=False)
+            planner = OptimisticPlanner(PaperOptimism(target.shape, 0.05))
+            game = Game(target, planner, MissingOnly(), counts)
+        else:
+            game = default_game(target, pooled=kind == "pooled")
+        games.append(game)
+    readable, compiled = games
+    player, steps = CountsPlayer(compiled, world, 3), 0
+    rounds = rounds_by_counts(readable, world, 3)
+    while not compiled.covered and steps < 6:
+        player.play(MOST_EPISODES)
+        while readable.counts.n_episodes < compiled.counts.n_episodes:
+            next(rounds)
+        assert readable.counts.n_episodes == compiled.counts.n_episodes
+        np.testing.assert_array_equal(readable.counts.visits, compiled.counts.visits)
+        np.testing.assert_array_equal(readable.counts.reward_sums, compiled.counts.reward_sums)
+        np.testing.assert_array_equal(readable.state.weights, compiled.state.weights)
+        steps += 1
 
 
 @pytest.mark.parametrize("kind", ["default", "paper"])

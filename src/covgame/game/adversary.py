@@ -288,7 +288,7 @@ def mean_loss_variance(
     """
     if state.total <= 0 or not episodes:
         return 0.0
-    mean = float(state.weights @ gains) / (state.total * target.most_per_episode * episodes)
+    mean = _sum(state.weights * gains) / (state.total * target.most_per_episode * episodes)
     return episodes * max(0.0, mean * (1.0 - mean))
 
 

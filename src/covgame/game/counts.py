@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -146,8 +148,19 @@ class SuccessorTable:
         return mean, sum_by_index(row, part * value, last - first)
 
 
+@dataclass(frozen=True, eq=False)
+class CountedVisits:
+    """What many episodes visited, of which nobody saw the steps."""
+
+    episodes: int
+    starts: IntArray  # (S,)
+    visits: IntArray  # (H, S, A)
+    reward_sums: FloatArray  # (H, S, A)
+    moves: list[tuple[int, int, int]]  # (cell, successor, times)
+
+
 class Counts:
-    """Visits of every cell, and transitions of every row of a kernel.
+    """Visits and rewards of every cell, and transitions of every row of a kernel.
 
     Visits are always per stage. What is learnt of the transitions is kept by one of three rules:
 
@@ -164,6 +177,7 @@ class Counts:
         self.shape = shape
         self.pooled = pooled
         self.visits = np.zeros(shape.hsa, dtype=np.int64)
+        self.reward_sums = np.zeros(shape.hsa)
         self.starts = np.zeros(shape.states, dtype=np.int64)
         self.n_episodes = 0
         self.table = SuccessorTable(shape.pairs if pooled else shape.cells)
@@ -173,9 +187,9 @@ class Counts:
     def grow(self, states: int) -> None:
         """Make room for more states; what was counted stays."""
         old, new = self.shape, Shape(self.shape.horizon, states, self.shape.actions)
-        visits = np.zeros(new.hsa, dtype=np.int64)
-        visits[:, : old.states] = self.visits
-        self.visits = visits
+        visits, reward_sums = np.zeros(new.hsa, dtype=np.int64), np.zeros(new.hsa)
+        visits[:, : old.states], reward_sums[:, : old.states] = self.visits, self.reward_sums
+        self.visits, self.reward_sums = visits, reward_sums
         self.starts = np.concatenate([self.starts, np.zeros(states - old.states, dtype=np.int64)])
         self.table.lay_out(1 if self.pooled else old.horizon, old.pairs, new.pairs)
         if self.pool is not None:
@@ -186,29 +200,40 @@ class Counts:
         """Count one episode."""
         self.n_episodes += 1
         self.starts[episode.state[0]] += 1
-        visits = self.visits.reshape(-1)
-        for cell, successor in zip(
-            episode.cells(self.shape), episode.next_state.tolist(), strict=True
+        visits, reward_sums = self.visits.reshape(-1), self.reward_sums.reshape(-1)
+        for cell, successor, reward in zip(
+            episode.cells(self.shape),
+            episode.next_state.tolist(),
+            episode.reward.tolist(),
+            strict=True,
         ):
             visits[cell] += 1
+            reward_sums[cell] += reward
             if successor != LAST:
                 self._add_transition(cell, successor)
 
-    def add_visits(
-        self, episodes: int, starts: IntArray, visits: IntArray, moves: tuple[IntArray, ...]
-    ) -> None:
-        """Count many episodes at once; ``moves`` lists (cell, successor, times) once each.
+    def add_visits(self, seen: CountedVisits) -> None:
+        """Count many episodes at once.
 
         How stages agree is not learnt from them: that needs the steps one by one.
         """
-        self.n_episodes += episodes
-        self.starts += starts
-        self.visits += visits
-        cell, successor, times = moves
-        by_pair = _added_up(cell % self.shape.pairs, successor, times)
-        if self.pool is not None:
-            self.pool.add_many(*by_pair)
-        self.table.add_many(*(by_pair if self.pooled else moves))
+        self.n_episodes += seen.episodes
+        self.starts += seen.starts
+        self.visits += seen.visits
+        self.reward_sums += seen.reward_sums
+        for cell, successor, times in seen.moves:
+            pair = cell % self.shape.pairs
+            if self.pool is not None:
+                self.pool.add(pair, successor, times)
+            self.table.add(pair if self.pooled else cell, successor, times)
+
+    def include(self, other: Counts) -> None:
+        """Add what somebody else counted by the same rule."""
+        self.n_episodes += other.n_episodes
+        self.starts += other.starts
+        self.visits += other.visits
+        self.reward_sums += other.reward_sums
+        self.table.add_many(*other.table.listed(0, len(other.table)))
 
     def _add_transition(self, cell: int, successor: int) -> None:
         pair = cell % self.shape.pairs
@@ -260,6 +285,10 @@ class Counts:
         square = square + trust * (pool_square - square)
         return mean, square, observed + extra
 
+    def mean_rewards(self) -> FloatArray:
+        """The mean reward of every cell, 0 where it was never visited: (H, S, A)."""
+        return self.reward_sums / np.maximum(self.visits, 1)
+
     def kernel(self) -> Transitions:
         """The maximum-likelihood estimate; rows never seen are empty."""
         row, successor, count = self.table.listed(0, len(self.table))
@@ -271,16 +300,3 @@ class Counts:
             count / self.table.total[row],
             stationary=self.pooled,
         )
-
-
-def _added_up(
-    row: IntArray, successor: IntArray, times: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """The same list with each (row, successor) once."""
-    if not len(row):
-        return row, successor, times
-    width = int(successor.max()) + 2
-    key, where = np.unique(row * width + successor + 1, return_inverse=True)
-    total = np.zeros(len(key), dtype=np.int64)
-    np.add.at(total, where, times)
-    return key // width, key % width - 1, total

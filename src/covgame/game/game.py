@@ -14,10 +14,10 @@ import numpy as np
 
 from covgame.episodes import Episode
 from covgame.game.adversary import Adversary, Gains
-from covgame.game.counts import Counts
+from covgame.game.counts import CountedVisits, Counts
 from covgame.game.planner import Planner
 from covgame.targets.target import Target
-from covgame.types import BoolArray, FloatArray, FloatHSA, IntArray, Policy, Shape
+from covgame.types import BoolArray, FloatArray, FloatHSA, Policy, Shape
 
 Revise = Callable[[Sequence[int]], Policy | None]
 """From the cells visited so far in an episode to the policy for its rest, None for no change."""
@@ -133,14 +133,14 @@ class Game:
         self.adversary.observe(self.target, self.state, gains, self.collected)
         return Round(self.counts.n_episodes, episode, self.covered)
 
-    def tell_visits(
-        self, episodes: int, starts: IntArray, visits: IntArray, moves: tuple[IntArray, ...]
-    ) -> None:
+    def tell_visits(self, seen: CountedVisits) -> None:
         """Count many episodes of which only the visits are known."""
-        self.counts.add_visits(episodes, starts, visits, moves)
-        gains = self.target.collected(visits)
-        self.collected = self.collected + gains
-        self.adversary.observe_many(self.target, self.state, gains, episodes, self.collected)
+        self.counts.add_visits(seen)
+        gains = self.target.collected(seen.visits)
+        self.collected += gains
+        self.adversary.observe_many(
+            self.target, self.state, gains, seen.episodes, self.collected
+        )
 
     def _gains(self, cells: Iterable[int]) -> Gains:
         gains: Gains = {}

@@ -19,8 +19,8 @@ from covgame.game.counts import MOST_BORROWED, SETTLED, SuccessorTable
 from covgame.rng import FIRST_FACTOR, INCREMENT, SECOND_FACTOR, UNIT
 from covgame.types import END
 
-COVERED, BUDGET, POOL_FULL = 0, 1, 2
-"""Why a block ended: all rows covered, episodes played, no room for new successors."""
+COVERED, BUDGET, POOL_FULL, TOO_MANY = 0, 1, 2, 3
+"""Why a block ended: all rows covered, episodes played, no room for new successors or numbers."""
 
 
 class World(NamedTuple):
@@ -34,11 +34,24 @@ class World(NamedTuple):
     stationary: Any
 
 
+class Urns(NamedTuple):
+    """The model that visits are drawn from: ``sources.by_counts.Urns``."""
+
+    first_state: Any
+    first_probability: Any
+    start: Any
+    next_state: Any
+    probability: Any
+    rewards: Any
+    stationary: Any
+
+
 class Learnt(NamedTuple):
     """``Counts``: the table and, where stages borrow, the pool; used: (places, largest row)."""
 
     visits: Any
     flat_visits: Any  # (H * S * A,), the same memory
+    reward_sums: Any  # (H * S * A,)
     starts: Any
     rows: Any
     entries: Any
@@ -94,7 +107,22 @@ class Workspace(NamedTuple):
     gain: Any  # (G,), all 0
     kept: Any  # (G,), weights of rows that the episode has covered
     path: Any  # (H,), cells of the episode
-    path_next: Any  # (H,), and their successors
+    path_next: Any  # (H,), their successors
+    path_reward: Any  # (H,), and what they earned
+
+
+class Batch(NamedTuple):
+    """Arrays for rounds that are played by counts."""
+
+    policies: Any  # (POLICIES, H, S)
+    present: Any  # (S,), episodes, or their share, that are in a state
+    arriving: Any  # (S,), and that will be at the next stage
+    mass: Any  # (S,), the same for shares
+    arriving_mass: Any  # (S,)
+    gains: Any  # (G,), visits of one draw, exact or expected
+    anticipated: Any  # (G,)
+    weights: Any  # (G,), as they would be then
+    memory: Any  # (4,)
 
 
 class Record(NamedTuple):
@@ -486,13 +514,13 @@ def _compare(entry, entries, pool_entry, pool_entries, s, agreement):  # type: i
 
 
 @njit(cache=True, error_model="numpy")
-def _count_transition(entry, entries, used, s, end):  # type: ignore[no-untyped-def]
+def _count_transition(entry, entries, used, s, end, times):  # type: ignore[no-untyped-def]
     """``SuccessorTable.add``; the caller has seen to it that the pool has room."""
-    entry.total += 1
+    entry.total += times
     entry.share = 1.0 / entry.total
     for place in range(entry.start, entry.start + entry.size):
         if entries[place].successor == s:
-            entries[place].count += 1
+            entries[place].count += times
             _refresh_row(entry, entries, end)
             return
     if entry.size == entry.capacity:
@@ -506,7 +534,7 @@ def _count_transition(entry, entries, used, s, end):  # type: ignore[no-untyped-
         used[0] += room
         used[1] = max(used[1], room)
     entries[entry.start + entry.size].successor = s
-    entries[entry.start + entry.size].count = 1
+    entries[entry.start + entry.size].count = times
     entry.size += 1
     _refresh_row(entry, entries, end)
 
@@ -594,10 +622,10 @@ def _play_on(key, world, wanted, weights, workspace, shape, h, s, n_met, revisin
 
 
 @njit(cache=True, error_model="numpy")
-def _count_episode(learnt, path, path_next, length):  # type: ignore[no-untyped-def]
+def _count_episode(learnt, path, path_next, path_reward, length):  # type: ignore[no-untyped-def]
     """``Counts.add``."""
     _, S, A = learnt.visits.shape
-    visits = learnt.flat_visits
+    visits, reward_sums = learnt.flat_visits, learnt.reward_sums
     pooled, borrowing, agreement = learnt.pooled, learnt.borrowing, learnt.agreement
     rows, entries, used = learnt.rows, learnt.entries, learnt.used
     pool_rows, pool_entries, pool_used = learnt.pool_rows, learnt.pool_entries, learnt.pool_used
@@ -606,25 +634,35 @@ def _count_episode(learnt, path, path_next, length):  # type: ignore[no-untyped-
         cell, following = path[h], path_next[h]
         pair = cell % (S * A)
         visits[cell] += 1
+        reward_sums[cell] += path_reward[h]
         if following == LAST:
             return
         if borrowing:
             _compare(rows[cell], entries, pool_rows[pair], pool_entries, following, agreement)
-            _count_transition(pool_rows[pair], pool_entries, pool_used, following, S)
-        _count_transition(rows[pair if pooled else cell], entries, used, following, S)
+            _count_transition(pool_rows[pair], pool_entries, pool_used, following, S, 1)
+        _count_transition(rows[pair if pooled else cell], entries, used, following, S, 1)
 
 
 @njit(cache=True, error_model="numpy")
-def _write_down(key, path, path_next, length, shape, rewards, record, steps):  # type: ignore[no-untyped-def]
-    """The steps of an episode, with the rewards that only the record needs."""
+def _earn(key, path, path_reward, length, shape, rewards):  # type: ignore[no-untyped-def]
+    """What the steps of an episode earn."""
     _, S, A = shape
     for h in range(length):
         pair = path[h] % (S * A)
-        earn = rewards[h % len(rewards), pair // A, pair % A]
+        mean = rewards[h % len(rewards), pair // A, pair % A]
+        path_reward[h] = 1.0 if _uniform(key, 3 + 3 * h) < mean else 0.0
+
+
+@njit(cache=True, error_model="numpy")
+def _write_down(workspace, length, shape, record, steps):  # type: ignore[no-untyped-def]
+    """The steps of an episode."""
+    _, S, A = shape
+    for h in range(length):
+        pair = workspace.path[h] % (S * A)
         record.state[steps + h] = pair // A
         record.action[steps + h] = pair % A
-        record.reward[steps + h] = 1.0 if _uniform(key, 3 + 3 * h) < earn else 0.0
-        record.next_state[steps + h] = path_next[h]
+        record.reward[steps + h] = workspace.path_reward[h]
+        record.next_state[steps + h] = workspace.path_next[h]
 
 
 @njit(cache=True, error_model="numpy")
@@ -632,7 +670,7 @@ def _tell(learnt, wanted, weighing, workspace, majority, missing_only, length, n
     """``Game.tell``: the episode on the path, and its gains; returns how many rows it covered."""
     weights, memory, reward = weighing.weights, weighing.memory, weighing.reward
     met, gain, everything = workspace.met, workspace.gain, workspace.everything
-    _count_episode(learnt, workspace.path, workspace.path_next, length)
+    _count_episode(learnt, workspace.path, workspace.path_next, workspace.path_reward, length)
     covered = _collect(wanted.counts, wanted.collected, met, n_met, gain)
     if majority is not None:
         _observe_weighted_majority(
@@ -698,7 +736,6 @@ def play_block(  # type: ignore[no-untyped-def]
     counts, collected = wanted.counts, wanted.collected
     weights, reward = weighing.weights, weighing.reward
     met, gain = workspace.met, workspace.gain
-    path, path_next = workspace.path, workspace.path_next
     _refresh_rows(learnt.rows, learnt.entries, S)
     _refresh_rows(learnt.pool_rows, learnt.pool_entries, S)
     still_open = ZERO
@@ -723,8 +760,9 @@ def play_block(  # type: ignore[no-untyped-def]
             length, s, n_met = _play_on(
                 key, world, wanted, weights, workspace, shape, length, s, n_met, revising
             )
+        _earn(key, workspace.path, workspace.path_reward, length, shape, world.rewards)
         if recording:
-            _write_down(key, path, path_next, length, shape, world.rewards, record, steps)
+            _write_down(workspace, length, shape, record, steps)
         record.lengths[played] = length
         steps += length
         for i in range(n_met):
@@ -735,3 +773,216 @@ def play_block(  # type: ignore[no-untyped-def]
     if still_open == 0:
         return COVERED, most_episodes, steps
     return BUDGET, most_episodes, steps
+
+
+@njit(cache=True, error_model="numpy")
+def _set_all_rewards(wanted, weights, reward, everything):  # type: ignore[no-untyped-def]
+    _set_rewards(wanted, weights, reward, everything, len(everything))
+
+
+@njit(cache=True, error_model="numpy")
+def _expect(learnt, n_episodes, chosen, wanted, batch):  # type: ignore[no-untyped-def]
+    """``gains``: what an episode of a policy collects on the learnt model."""
+    H, S, A = learnt.visits.shape
+    rows, entries, pooled = learnt.rows, learnt.entries, learnt.pooled
+    cell_start, cell_row = wanted.cell_start, wanted.cell_row
+    gains, mass, arriving = batch.gains, batch.mass, batch.arriving_mass
+    gains[:] = 0.0
+    for s in range(S):
+        mass[s] = learnt.starts[s] / max(1, n_episodes)
+    for h in range(H):
+        arriving[:] = 0.0
+        for s in range(S):
+            if mass[s] == 0.0:
+                continue
+            pair = s * A + chosen[h, s]
+            cell = h * S * A + pair
+            for place in range(cell_start[cell], cell_start[cell + 1]):
+                gains[cell_row[place]] += mass[s]
+            entry = rows[pair if pooled else cell]
+            for place in range(entry.start, entry.start + entry.size):
+                known = entries[place]
+                if known.successor != END:
+                    arriving[known.successor] += mass[s] * (known.count / entry.total)
+        mass[:] = arriving
+
+
+@njit(cache=True, error_model="numpy")
+def _anticipate(wanted, weighing, workspace, batch, majority, missing_only):  # type: ignore[no-untyped-def]
+    """``Adversary.anticipate``: the rewards as they would be after the anticipated visits."""
+    counts, log_counts, anticipated = wanted.counts, wanted.log_counts, batch.anticipated
+    weights, memory = batch.weights, batch.memory
+    memory[:] = weighing.memory
+    if majority is not None:
+        level = majority.level[0]
+        threshold = -1.0 if level == 0 else wanted.smallest * 2.0**level
+        _weigh_by_majority(
+            counts, anticipated, threshold, weights, memory, majority.base, wanted.most
+        )
+    elif missing_only:
+        for row in range(len(counts)):
+            weights[row] = 1.0 if anticipated[row] < counts[row] else 0.0
+    else:
+        _weigh_by_target(counts, log_counts, anticipated, wanted.largest, weights, memory)
+    if not weights.any():
+        weights[:] = weighing.weights
+    _set_all_rewards(wanted, weights, weighing.reward, workspace.everything)
+
+
+@njit(cache=True, error_model="numpy")
+def _plan_batch(  # type: ignore[no-untyped-def]
+    policies, each, n_episodes, learnt, wanted, weighing, workspace, batch,
+    b, paper, majority, missing_only,
+):  # fmt: skip
+    """``plan_batch``."""
+    batch.anticipated[:] = wanted.collected
+    for number in range(policies):
+        if number > 0:
+            _expect(learnt, n_episodes, batch.policies[number - 1], wanted, batch)
+            for row in range(len(batch.gains)):
+                batch.anticipated[row] += batch.gains[row] * each
+            _anticipate(wanted, weighing, workspace, batch, majority, missing_only)
+        _plan(learnt, weighing.stage_reward, b, paper, workspace, ZERO)
+        batch.policies[number][:] = workspace.chosen
+
+
+@njit(cache=True, error_model="numpy")
+def _take(rng, left, probability, rest):  # type: ignore[no-untyped-def]
+    """How many of those that are left go where the probability, of ``rest``, says."""
+    return rng.binomial(left, min(1.0, probability / rest)) if left > 0 else ZERO
+
+
+@njit(cache=True, error_model="numpy")
+def _draw_visits(rng, episodes, chosen, world, learnt, wanted, batch):  # type: ignore[no-untyped-def]
+    """``draw_visits`` and ``Counts.add_visits`` in one; ``gains`` is what the rows collect."""
+    H, S, A = learnt.visits.shape
+    first_state, first_probability = world.first_state, world.first_probability
+    start, next_state, probability = world.start, world.next_state, world.probability
+    rows, entries, used, pooled = learnt.rows, learnt.entries, learnt.used, learnt.pooled
+    pool_rows, pool_entries, pool_used = learnt.pool_rows, learnt.pool_entries, learnt.pool_used
+    visits, reward_sums, borrowing = learnt.flat_visits, learnt.reward_sums, learnt.borrowing
+    cell_start, cell_row = wanted.cell_start, wanted.cell_row
+    present, arriving, gains = batch.present, batch.arriving, batch.gains
+    gains[:] = 0.0
+    present[:] = 0
+    left, rest = episodes, 1.0
+    for i in range(len(first_state)):
+        share = first_probability[i]
+        taken = left if i + 1 == len(first_state) else _take(rng, left, share, rest)
+        present[first_state[i]] += taken
+        learnt.starts[first_state[i]] += taken
+        left, rest = left - taken, rest - share
+    for h in range(H):
+        arriving[:] = 0
+        for s in range(S):
+            n = present[s]
+            if n == 0:
+                continue
+            pair = s * A + chosen[h, s]
+            cell = h * S * A + pair
+            visits[cell] += n
+            for place in range(cell_start[cell], cell_start[cell + 1]):
+                gains[cell_row[place]] += n
+            mean = world.rewards[h % len(world.rewards), s, chosen[h, s]]
+            if mean > 0.0:
+                reward_sums[cell] += rng.binomial(n, mean)
+            if h + 1 == H:
+                continue
+            row = pair if world.stationary else cell
+            left, rest = n, 1.0
+            for place in range(start[row], start[row + 1]):
+                share = probability[place]
+                taken = left if place + 1 == start[row + 1] else _take(rng, left, share, rest)
+                left, rest = left - taken, rest - share
+                if taken == 0:
+                    continue
+                following = next_state[place]
+                if following != END:
+                    arriving[following] += taken
+                if borrowing:
+                    _count_transition(
+                        pool_rows[pair], pool_entries, pool_used, following, S, taken
+                    )
+                _count_transition(
+                    rows[pair if pooled else cell], entries, used, following, S, taken
+                )
+        present[:] = arriving
+
+
+@njit(cache=True, error_model="numpy")
+def _observe_many(wanted, weighing, workspace, batch, majority, missing_only, episodes):  # type: ignore[no-untyped-def]
+    """``Adversary.observe_many`` of the gains, which are collected already."""
+    counts, collected, gains = wanted.counts, wanted.collected, batch.gains
+    weights, memory = weighing.weights, weighing.memory
+    mean = 0.0
+    for row in range(len(counts)):
+        mean += weights[row] * gains[row]
+    variance = 0.0
+    if memory[0] > 0:
+        mean = mean / (memory[0] * wanted.most * episodes)
+        variance = episodes * max(0.0, mean * (1.0 - mean))
+    if majority is not None:
+        reached = _reached_level(counts, collected, wanted.smallest)
+        if reached != majority.level[0]:
+            majority.level[0] = reached
+            memory[1] = 0.0
+            majority.base[:] = collected
+        else:
+            memory[1] += variance
+        threshold = -1.0 if reached == 0 else wanted.smallest * 2.0**reached
+        _weigh_by_majority(
+            counts, collected, threshold, weights, memory, majority.base, wanted.most
+        )
+    elif missing_only:
+        memory[0] = 0.0
+        for row in range(len(counts)):
+            weights[row] = 1.0 if collected[row] < counts[row] else 0.0
+            memory[0] += weights[row]
+    else:
+        memory[1] += variance
+        memory[2] = _rate(len(counts), memory[1])
+        _weigh_by_target(counts, wanted.log_counts, collected, wanted.largest, weights, memory)
+    _set_all_rewards(wanted, weights, weighing.reward, workspace.everything)
+
+
+@njit(cache=True, error_model="numpy")
+def _is_covered(counts, collected):  # type: ignore[no-untyped-def]
+    for row in range(len(counts)):
+        if collected[row] < counts[row]:
+            return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def play_counted(  # type: ignore[no-untyped-def]
+    rounds, most_episodes, most_in_all, growth, n_episodes, rng,
+    world, learnt, wanted, weighing, workspace, batch, b, paper, majority, missing_only,
+):  # fmt: skip
+    """Play so many rounds by counts; returns (why it ended, episodes played)."""
+    counts, collected = wanted.counts, wanted.collected
+    played = ZERO
+    _set_all_rewards(wanted, weighing.weights, weighing.reward, workspace.everything)
+    for _ in range(rounds):
+        if _is_covered(counts, collected):
+            return COVERED, played
+        size = min(most_episodes - played, max(1, np.int64(growth * (n_episodes + played))))
+        if size <= 0:
+            return BUDGET, played
+        if n_episodes + played > most_in_all - size:
+            return TOO_MANY, played
+        policies = min(len(batch.policies), size)
+        each, more = size // policies, size % policies
+        _plan_batch(
+            policies, each, n_episodes + played, learnt, wanted, weighing, workspace, batch,
+            b, paper, majority, missing_only,
+        )  # fmt: skip
+        for number in range(policies):
+            episodes = each + (1 if number < more else 0)
+            _draw_visits(rng, episodes, batch.policies[number], world, learnt, wanted, batch)
+            for row in range(len(collected)):
+                collected[row] += batch.gains[row]
+            _observe_many(wanted, weighing, workspace, batch, majority, missing_only, episodes)
+            played += episodes
+            if _is_covered(counts, collected):
+                return COVERED, played
+    return BUDGET, played

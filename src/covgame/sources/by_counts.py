@@ -4,124 +4,193 @@ On a known model the visits of K episodes of a policy are drawn exactly, stage b
 state split over its actions, those of a cell over its successors, binomially one after the other.
 Which episode went where is never decided. Counts are 64-bit; beyond 2^53 a binomial draw is rounded
 to double precision (relative error 1e-16), which no test can see but is no longer an exact draw.
+
+``rounds_by_counts`` is the readable game by counts, ``CountsPlayer`` the same in compiled code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from covgame.episodes import Block, as_block
 from covgame.errors import TooLarge
 from covgame.game.batches import plan_batch
+from covgame.game.counts import CountedVisits
 from covgame.game.game import Game
 from covgame.mdp.model import TabularMDP
 from covgame.sources.compiled import CompiledGame
-from covgame.types import FloatArray, IntArray, Policy
+from covgame.types import END, FloatArray, IntArray, Policy
 
 STREAM = 2
 MOST_EPISODES = 2**62
-GROWTH = 0.02
+GROWTH = 0.005
+"""A round takes this share of the episodes played so far."""
+
 POLICIES = 8
+"""And holds so many policies, each planned against what the ones before will collect."""
+
+ROUNDS = 64
+"""So many rounds draw from one stream of random numbers."""
+
+TOO_MANY = "this takes more than 2^62 episodes, more than 64-bit counts can hold"
 
 
 @dataclass(frozen=True, eq=False)
-class CountedVisits:
-    """What many episodes visited."""
+class Urns:
+    """A model's successors, the likeliest of each row last.
 
-    episodes: int
-    starts: IntArray  # (S,)
-    visits: IntArray  # (H, S, A)
-    moves: tuple[IntArray, IntArray, IntArray]  # (cell, successor, times), each once
+    Whoever comes last takes what is left over, and with it what rounding leaves over.
+    """
+
+    model: TabularMDP
+
+    @cached_property
+    def first(self) -> tuple[IntArray, FloatArray]:
+        """(state, probability) of the first stage."""
+        order = np.argsort(self.model.initial, kind="stable")
+        order = order[self.model.initial[order] > 0]
+        return order, self.model.initial[order]
+
+    @cached_property
+    def successors(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """(start, next state, probability): row i owns the places start[i]:start[i+1]."""
+        kernel = self.model.transitions
+        row = np.repeat(np.arange(len(kernel.start) - 1), np.diff(kernel.start))
+        order = np.lexsort((kernel.probability, row))
+        return kernel.start, kernel.next_state[order], kernel.probability[order]
 
 
 def draw_visits(
-    model: TabularMDP, policy: Policy, episodes: int, rng: np.random.Generator
+    urns: Urns, policy: Policy, episodes: int, rng: np.random.Generator
 ) -> CountedVisits:
     """The visits of so many episodes of a policy, exact in distribution."""
+    model = urns.model
     H, S, A = model.shape.hsa
-    visits = np.zeros((H, S, A), dtype=np.int64)
-    starts = present = split(rng, np.array([episodes]), model.initial[None, :])[0]
-    chances = policy.probabilities() if policy.is_stochastic else None
-    cells, successors, times = [], [], []
+    visits, reward_sums = np.zeros((H, S, A), dtype=np.int64), np.zeros((H, S, A))
+    starts, moves = np.zeros(S, dtype=np.int64), []
+    states, chances = urns.first
+    starts[states] = split(rng, episodes, chances)
+    start, next_state, probability = urns.successors
+    acting = policy.probabilities()
+    present = starts
     for h in range(H):
-        if chances is None:
-            visits[h, np.arange(S), policy.table[h]] = present
-        else:
-            busy = np.flatnonzero(present)
-            visits[h, busy] = split(rng, present[busy], chances[h, busy])
-        if h + 1 == H:
-            break
-        kernel = model.transitions.stages[h]
-        drawn = _split_rows(rng, visits[h].ravel(), kernel.start, kernel.probability)
-        taken = np.flatnonzero(drawn)
-        row = np.searchsorted(kernel.start, taken, side="right") - 1
-        cells.append(h * S * A + row)
-        successors.append(kernel.next_state[taken])
-        times.append(drawn[taken])
-        present = np.zeros(S + 1, dtype=np.int64)
-        np.add.at(present, kernel.next_state[taken], drawn[taken])
-        present = present[:S]
-    nothing = np.zeros(0, dtype=np.int64)
-    moves = tuple(np.concatenate([*column, nothing]) for column in (cells, successors, times))
-    return CountedVisits(episodes, starts, visits, (moves[0], moves[1], moves[2]))
+        arriving = np.zeros(S + 1, dtype=np.int64)
+        for s in np.flatnonzero(present).tolist():
+            visits[h, s] = _split_over_actions(rng, int(present[s]), acting[h, s])
+            for a in np.flatnonzero(visits[h, s]).tolist():
+                n, mean = int(visits[h, s, a]), float(model.rewards[h, s, a])
+                reward_sums[h, s, a] = rng.binomial(n, mean) if mean > 0 else 0
+                if h + 1 == H:
+                    continue
+                cell = (h * S + s) * A + a
+                row = s * A + a if model.transitions.stationary else cell
+                places = slice(start[row], start[row + 1])
+                taken = split(rng, n, probability[places])
+                for successor, times in zip(next_state[places].tolist(), taken, strict=True):
+                    if times:
+                        arriving[successor] += times
+                        moves.append((cell, successor, times))
+        present = arriving[:END]
+    return CountedVisits(episodes, starts, visits, reward_sums, moves)
 
 
-def split(rng: np.random.Generator, totals: IntArray, chances: FloatArray) -> IntArray:
-    """Each total over its outcomes: (n,), (n, k) -> (n, k).
-
-    The likeliest outcome comes last, because the last one takes what rounding leaves over.
-    """
-    order = np.argsort(chances, axis=1)
-    sorted_chances = np.take_along_axis(chances, order, axis=1)
-    drawn = np.zeros(chances.shape, dtype=np.int64)
-    np.put_along_axis(drawn, order, rng.multinomial(totals, sorted_chances), axis=1)
-    return drawn
+def split(rng: np.random.Generator, total: int, chances: FloatArray) -> list[int]:
+    """So many over their outcomes, one outcome after the other; the last takes what is left."""
+    taken, left, rest = [], total, 1.0
+    for chance in chances.tolist()[:-1]:
+        some = int(rng.binomial(left, min(1.0, chance / rest))) if left else 0
+        taken.append(some)
+        left, rest = left - some, rest - chance
+    return [*taken, left] if len(chances) else []
 
 
-def _split_rows(
-    rng: np.random.Generator, totals: IntArray, start: IntArray, probability: FloatArray
-) -> IntArray:
-    """Visits of rows over their successors, for rows of any length."""
-    size = np.diff(start)
-    drawn = np.zeros(len(probability), dtype=np.int64)
-    busy = np.flatnonzero((totals > 0) & (size > 0))
-    if not len(busy):
-        return drawn
-    width = int(size[busy].max())
-    place = start[busy][:, None] + np.arange(width)
-    exists = np.arange(width) < size[busy][:, None]
-    chances = np.where(exists, probability[np.minimum(place, len(probability) - 1)], 0.0)
-    chances /= chances.sum(axis=1, keepdims=True)
-    drawn[place[exists]] = split(rng, totals[busy], chances)[exists]
-    return drawn
+def _split_over_actions(rng: np.random.Generator, total: int, chances: FloatArray) -> IntArray:
+    order = np.argsort(chances, kind="stable")
+    taken = np.zeros(len(chances), dtype=np.int64)
+    if chances[order[-1]] == 1.0:
+        taken[order[-1]] = total
+    else:
+        taken[order] = split(rng, total, chances[order])
+    return taken
 
 
-class CountsPlayer:
-    """Plays a game on a known model in batches that grow with the run, by their visits alone.
+def rounds_by_counts(game: Game, model: TabularMDP, seed: int) -> Iterator[CountedVisits]:
+    """Play a game by counts until it is covered: the readable form of ``CountsPlayer``."""
+    urns = Urns(model)
+    while not game.covered:
+        rng = stream(seed, game)
+        for _ in range(ROUNDS):
+            size = max(1, int(GROWTH * game.counts.n_episodes))
+            policies = min(POLICIES, size)
+            each, more = divmod(size, policies)
+            for number, policy in enumerate(plan_batch(game, policies, each)):
+                if game.covered:
+                    return
+                seen = draw_visits(urns, policy, each + (1 if number < more else 0), rng)
+                game.tell_visits(seen)
+                yield seen
+
+
+def stream(seed: int, game: Game) -> np.random.Generator:
+    """The random numbers of the next rounds, by how far the game has got."""
+    return np.random.default_rng([seed, STREAM, game.counts.n_episodes])
+
+
+class CountsPlayer(CompiledGame):
+    """Plays a game on a known model in rounds that grow with the run, by their visits alone.
 
     A round holds several policies, planned against what the ones before will collect, and takes a
     small share of the episodes played so far.
     """
 
     def __init__(self, game: Game, model: TabularMDP, seed: int) -> None:
-        self.game, self.model, self.seed = game, model, seed
-        self.compiled = CompiledGame(game)
+        urns = Urns(model)
+        start, next_state, probability = urns.successors
+        for table in filter(None, (game.counts.table, game.counts.pool)):
+            # A row that moves to twice the room as it grows takes up to four times its size.
+            stages = model.shape.horizon if model.transitions.stationary else 1
+            table.make_room(4 * stages * len(next_state) + 2 * len(table))
+        super().__init__(game)
+        self.seed = seed
+        self.world = self.kernel.Urns(
+            *urns.first,
+            start,
+            next_state,
+            probability,
+            model.stage_rewards,
+            model.transitions.stationary,
+        )
+        _, S, _ = model.shape.hsa
+        rows = len(game.target)
+        self.batch = self.kernel.Batch(
+            np.zeros((POLICIES, *model.shape.hs), dtype=np.int64),
+            np.zeros(S, dtype=np.int64),
+            np.zeros(S, dtype=np.int64),
+            np.zeros(S),
+            np.zeros(S),
+            np.zeros(rows),
+            np.zeros(rows),
+            np.zeros(rows),
+            np.zeros(4),
+        )
 
     def play(self, most: int) -> Block:
-        """One round of at most so many episodes, of which nobody sees the steps."""
-        played = self.game.counts.n_episodes
-        wanted = min(most, max(1, int(GROWTH * played)))
-        if played + wanted > MOST_EPISODES:
-            raise TooLarge("this takes more than 2^62 episodes, more than 64-bit counts can hold")
-        policies = min(POLICIES, wanted)
-        each, more = divmod(wanted, policies)
-        for number, policy in enumerate(plan_batch(self.game, policies, each, self.compiled.plan)):
-            episodes = each + (1 if number < more else 0)
-            rng = np.random.default_rng([self.seed, STREAM, self.game.counts.n_episodes])
-            seen = draw_visits(self.model, policy, episodes, rng)
-            self.game.tell_visits(seen.episodes, seen.starts, seen.visits, seen.moves)
-            if self.game.covered:
-                break
-        return as_block(played, [])
+        """Some rounds, of at most so many episodes in all; nobody sees their steps."""
+        counts = self.game.counts
+        play_counted: Any = self.kernel.play_counted
+        why, played = play_counted(
+            ROUNDS, most, MOST_EPISODES, GROWTH, counts.n_episodes, stream(self.seed, self.game),
+            self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.batch,
+            self.b, self.paper, self.majority, self._missing_only,
+        )  # fmt: skip
+        self._put_back()
+        first = counts.n_episodes
+        counts.n_episodes += played
+        if why == self.kernel.TOO_MANY:
+            raise TooLarge(TOO_MANY)
+        return as_block(first, [])

@@ -64,6 +64,7 @@ class CompiledGame:
         self.learnt = self.kernel.Learnt(
             counts.visits,
             counts.visits.reshape(-1),
+            counts.reward_sums.reshape(-1),
             counts.starts,
             table.rows,
             table.entries,
@@ -121,6 +122,7 @@ class CompiledGame:
         cells = list(episode.cells(self.game.target.shape))
         self.workspace.path[: len(cells)] = cells
         self.workspace.path_next[: len(cells)] = episode.next_state
+        self.workspace.path_reward[: len(cells)] = episode.reward
         tell_episode: Any = self.kernel.tell_episode
         told = tell_episode(
             self.learnt, self.wanted, self.weighing, self.workspace,
@@ -171,6 +173,7 @@ class CompiledGame:
             np.zeros(len(rows)),
             np.zeros(shape.horizon, dtype=np.int64),
             np.zeros(shape.horizon, dtype=np.int64),
+            np.zeros(shape.horizon),
         )
 
     def _optimism(self) -> tuple[float, FloatArray | None]:

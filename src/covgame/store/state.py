@@ -27,6 +27,7 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
     arrays = {
         "episodes": np.array(counts.n_episodes),
         "visits": counts.visits,
+        "reward_sums": counts.reward_sums,
         "starts": counts.starts,
         "pooled": np.array(counts.pooled),
         "transitions": _listed(counts.table),
@@ -57,6 +58,7 @@ def _restore(game: Game, arrays: Arrays) -> None:
         raise ValueError("stages are pooled in one and not in the other")
     counts.n_episodes = int(arrays["episodes"])
     counts.visits[:] = arrays["visits"]
+    counts.reward_sums[:] = arrays["reward_sums"]
     counts.starts[:] = arrays["starts"]
     counts.agreement[:] = arrays["agreement"]
     _fill(counts.table, arrays["transitions"])
