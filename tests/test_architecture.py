@@ -9,23 +9,37 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "covgame"
 
-BASE = {"types", "errors", "memory", "arrays", "jsonfile", "rng", "episodes", "interruption"}
+BASE = {
+    "types",
+    "confidence",
+    "errors",
+    "memory",
+    "arrays",
+    "jsonfile",
+    "rng",
+    "episodes",
+    "interruption",
+}
 MAY_IMPORT = {
     "mdp": BASE,
     "targets": BASE | {"mdp"},
     "flow": BASE | {"mdp", "targets"},
     "game": BASE | {"mdp", "targets", "flow"},
     "kernels": BASE | {"game"},
+    "pac": BASE | {"mdp", "targets", "flow", "game"},
     "sources": BASE | {"mdp", "targets", "game", "kernels"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
-    "covering": BASE | {"mdp", "targets", "flow", "game", "sources", "store", "planning"},
+    "runs": BASE | {"sources", "store"},
+    "covering": BASE | {"mdp", "targets", "flow", "game", "sources", "store", "planning", "runs"},
+    "exploring": BASE | {"mdp", "targets", "game", "pac", "sources", "store", "planning", "runs"},
+    "resuming": BASE | {"covering", "exploring", "pac", "store"},
     "report": BASE | {"planning"},
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
-    | {"game", "covering"},
+    | {"game", "pac", "covering", "exploring", "resuming"},
 }
-NEEDS_ONLY_KERNELS = ("targets", "flow", "game")
+NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/game.py"},
@@ -34,7 +48,8 @@ HEAVY = {
     "rich": {"cli/cover.py"},
     "matplotlib": {"report/figures.py"},
     "click": {"cli/main.py", "cli/common.py"},
-    "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py", "store/manifest.py"},
+    "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py"}
+    | {"store/manifest.py", "pac/files.py"},
 }
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
+from covgame import covering
 from covgame.covering import Settings, create_folder, load, play_blocks, start
 from covgame.errors import BadInput, UnreachableTarget
 from covgame.game.outlook import outlook
@@ -214,9 +215,9 @@ def test_stopped_and_resumed_is_unbroken(name: str, stops: list[int], tmp_path: 
     parts = tmp_path / "parts"
     run = cg.cover(name, "uniform:3", out=parts, max_episodes=stops[0], **asked)
     for stop in stops[1:]:
-        run = cg.resume(parts, max_episodes=stop)
+        run = covering.resume(parts, max_episodes=stop)
         assert run.n_episodes == min(stop, whole.n_episodes)
-    run = cg.resume(parts, max_episodes=10**9)
+    run = covering.resume(parts, max_episodes=10**9)
     assert run.covered
     assert run.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(run.game.state.weights, whole.game.state.weights)
@@ -249,7 +250,7 @@ def test_killed_at_any_point_is_resumed(tmp_path: Path) -> None:
         (old / "episodes" / path.name).write_bytes(path.read_bytes())
     (old / ".counts.npz.draft").write_bytes(b"torn")
     for folder in ("only the manifest", "shards but no counts", "counts older than shards"):
-        assert cg.resume(tmp_path / folder, max_episodes=10**9).covered
+        assert covering.resume(tmp_path / folder, max_episodes=10**9).covered
         found = files(tmp_path / folder)
         found.pop("run.json")
         found.pop(".counts.npz.draft", None)
@@ -262,7 +263,7 @@ def test_a_model_of_ones_own_is_kept_with_the_run(tmp_path: Path) -> None:
     whole = cg.cover(tmp_path / "model.json", "uniform:4", out=tmp_path / "a", min_reach=REACH)
     cg.cover(world, "uniform:4", out=tmp_path / "b", max_episodes=5, min_reach=REACH)
     (tmp_path / "model.json").unlink()
-    run = cg.resume(tmp_path / "b", max_episodes=10**6)
+    run = covering.resume(tmp_path / "b", max_episodes=10**6)
     np.testing.assert_array_equal(run.counts.visits, whole.counts.visits)
     again = load(tmp_path / "a")
     assert again.covered
@@ -301,7 +302,7 @@ def test_a_damaged_run_is_refused(name: str, content: str, words: str, tmp_path:
     cg.cover("grid", "uniform:9/state", out=tmp_path, max_episodes=3)
     (tmp_path / name).write_text(content)
     with pytest.raises(BadInput, match=words):
-        cg.resume(tmp_path, max_episodes=4)
+        covering.resume(tmp_path, max_episodes=4)
 
 
 def test_a_damaged_manifest_is_refused_field_by_field(tmp_path: Path) -> None:
@@ -319,7 +320,7 @@ def test_a_damaged_manifest_is_refused_field_by_field(tmp_path: Path) -> None:
     ]:
         (tmp_path / "run.json").write_text(json.dumps(whole | {key: wrong}))
         with pytest.raises(BadInput):
-            cg.resume(tmp_path)
+            covering.resume(tmp_path)
 
 
 def test_leftovers_of_another_run_are_not_believed(tmp_path: Path) -> None:
@@ -340,19 +341,19 @@ def test_missing_episodes_are_noticed(tmp_path: Path) -> None:
         content = path.read_bytes()
         path.unlink()
         with pytest.raises(BadInput, match=r"remove counts\.npz"):
-            cg.resume(tmp_path, max_episodes=10**6)
+            covering.resume(tmp_path, max_episodes=10**6)
         path.write_bytes(content)
     (tmp_path / "counts.npz").unlink()
     first.unlink()
     (tmp_path / "episodes" / "part-of-something.parquet").touch()
-    assert cg.resume(tmp_path, max_episodes=90).n_episodes == 90
+    assert covering.resume(tmp_path, max_episodes=90).n_episodes == 90
 
 
 def test_finished_is_checked_not_believed(tmp_path: Path) -> None:
     whole = cg.cover("grid", "uniform:2/state", out=tmp_path)
     (tmp_path / "counts.npz").unlink()
     assert load(tmp_path).stopped is None
-    assert cg.resume(tmp_path).n_episodes == whole.n_episodes
+    assert covering.resume(tmp_path).n_episodes == whole.n_episodes
 
 
 def test_small_traps(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
+from covgame import covering
 from covgame.covering import Settings, load, play_blocks, start
 from covgame.errors import BadInput, EnvironmentFailed, UnknownModel
 from covgame.game.counts import Counts
@@ -320,7 +321,7 @@ def test_blackjack_is_covered_and_resumed(tmp_path: Path) -> None:
     whole = cg.cover(env, "uniform:1/state", out=tmp_path / "whole", seed=5)
     assert whole.covered
     cg.cover(env, "uniform:1/state", out=tmp_path / "parts", seed=5, max_episodes=100)
-    run = cg.resume(tmp_path / "parts", max_episodes=10**9)
+    run = covering.resume(tmp_path / "parts", max_episodes=10**9)
     assert run.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(run.counts.visits, whole.counts.visits)
     for name in ("states.json", "counts.npz", "episodes/part-000000.parquet"):

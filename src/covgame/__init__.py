@@ -1,6 +1,6 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
-from covgame.covering import Run, cover, resume
+from covgame.covering import Run, cover
 from covgame.errors import (
     BadInput,
     CovgameError,
@@ -11,8 +11,11 @@ from covgame.errors import (
     UnknownModel,
     UnreachableTarget,
 )
+from covgame.exploring import Exploration, Identification, explore, identify
 from covgame.mdp.model import TabularMDP
-from covgame.planning import Plan, plan
+from covgame.pac.learnt import LearntModel
+from covgame.planning import Plan, functionals, plan
+from covgame.resuming import learnt_model, resume
 from covgame.sources.environments import Environment, make
 from covgame.targets.requests import cells, proportional, uniform
 from covgame.targets.target import Target
@@ -25,6 +28,9 @@ __all__ = [
     "CovgameError",
     "Environment",
     "EnvironmentFailed",
+    "Exploration",
+    "Identification",
+    "LearntModel",
     "MissingExtra",
     "Plan",
     "Policy",
@@ -38,6 +44,10 @@ __all__ = [
     "UnreachableTarget",
     "cells",
     "cover",
+    "explore",
+    "functionals",
+    "identify",
+    "learnt_model",
     "make",
     "plan",
     "proportional",

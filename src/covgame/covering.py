@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,16 +21,24 @@ from covgame.interruption import Interruption
 from covgame.jsonfile import check_content
 from covgame.mdp.model import TabularMDP
 from covgame.planning import number, resolve_target
+from covgame.runs import (
+    FIRST_BLOCK,
+    STEPS_PER_BLOCK,
+    Source,
+    check_common,
+    environment_of,
+    next_size,
+    open_source,
+    versions,
+)
 from covgame.sources.batched import BatchedPlayer
 from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer
 from covgame.sources.compiled import CompiledPlayer
-from covgame.sources.environments import Environment, make
-from covgame.sources.simulated import SimulatedSource
-from covgame.sources.states import DiscoveredStates
+from covgame.sources.environments import Environment, as_environment
 from covgame.sources.stepped import SteppedPlayer
 from covgame.sources.stepping import StepSource
 from covgame.store.folder import MANIFEST, MODEL, TARGET, RunFolder, fresh_folder
-from covgame.store.state import Arrays, restore_game
+from covgame.store.state import Arrays, game_arrays, restore_game
 from covgame.targets.requests import (
     Listed,
     Request,
@@ -49,16 +56,12 @@ if TYPE_CHECKING:
 Preset = Literal["default", "paper"]
 Play = Literal["exact", "lazy", "counts"]
 Stopped = Literal["covered", "budget", "interrupted", "failed"]
-Source = SimulatedSource | StepSource
 Player = CompiledPlayer | SteppedPlayer | BatchedPlayer | CountsPlayer
 
 SHOWN = 10
 WIDEST_MAP = 16
 LARGE = 20_000
 """Above so many cells phi* takes a while, and is computed after the episodes, not before."""
-STEPS_PER_BLOCK = 200_000
-SECONDS_PER_BLOCK = 0.1
-FIRST_BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -73,30 +76,21 @@ class Settings:
     play: Play = "exact"
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
-            raise BadInput(f"a seed is a whole number from 0 to 2^63 - 1, not {self.seed!r}")
+        check_common(self.seed, self.delta, self.max_episodes)
         if self.preset not in get_args(Preset):
             raise BadInput(
                 f"cover knows the presets {' and '.join(get_args(Preset))}, not {self.preset!r}"
             )
         if self.play not in get_args(Play):
             raise BadInput(f"play exact, lazy or by counts, not {self.play!r}")
-        if not (isinstance(self.delta, int | float) and 0 < self.delta < 1):
-            raise BadInput(f"delta is a probability between 0 and 1, not {self.delta!r}")
-        budget = self.max_episodes
-        if budget is not None and (not _is_whole(budget) or budget < 0):
-            raise BadInput(f"a budget is a whole number of episodes, not {budget!r}")
         object.__setattr__(self, "seed", int(self.seed))
-        object.__setattr__(self, "max_episodes", None if budget is None else int(budget))
+        if self.max_episodes is not None:
+            object.__setattr__(self, "max_episodes", int(self.max_episodes))
 
     def new_game(self, target: Target, *, stationary: bool) -> Game:
         if self.preset == "paper":
             return paper_game(target, delta=self.delta)
         return default_game(target, pooled=stationary and not self.stage_dependent)
-
-
-def _is_whole(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 @dataclass(eq=False)
@@ -320,9 +314,7 @@ def start(
     min_reach: float = 0.0,
 ) -> Run:
     """A run before its first episode."""
-    if isinstance(env, Environment) and horizon is not None:
-        raise BadInput("an Environment has its horizon already; say it in covgame.make")
-    environment = env if isinstance(env, Environment) else make(env, horizon)
+    environment = as_environment(env, horizon)
     if settings.play == "counts" and environment.opener is not None:
         raise BadInput(
             f"{environment.name} is played step by step; only models, families and files are "
@@ -330,7 +322,7 @@ def start(
         )
     if settings.play == "lazy" and environment.model is None:
         raise BadInput("lazy play needs states that are known beforehand; use --play exact")
-    source = _open(environment, settings.seed)
+    source = open_source(environment, settings.seed)
     if environment.model is None:
         return _start_unknown(environment, target, settings, source, min_reach)
     transitions = environment.model.transitions
@@ -371,16 +363,6 @@ def _start_unknown(
     )
 
 
-def _open(environment: Environment, seed: int, keys: list[str] | None = None) -> Source:
-    """Where the episodes come from."""
-    if environment.opener is None:
-        return SimulatedSource(environment.require_model("covering"), seed)
-    stepper, states = environment.opener()
-    if keys is not None and states.discovered:
-        states = DiscoveredStates(keys)
-    return StepSource(stepper, states, environment.horizon, seed)
-
-
 def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
     """Give a run a place on disk, with all that is needed to resume it."""
     from covgame.mdp.files import model_text
@@ -398,7 +380,7 @@ def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
         **vars(run.settings),
         "unreachable": [[*row, bound] for row, bound in run.unreachable],
         "min_episodes": run.min_episodes if run.target.shape.cells <= LARGE else None,
-        "versions": _versions(),
+        "versions": versions(),
     }
     files = {TARGET: target_text(run.target)}
     if model is not None and not by_name:
@@ -415,13 +397,13 @@ def load(path: str | Path, max_episodes: int | None = None) -> Run:
     folder = RunFolder.open(path)
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
     arrays = folder.load_counts()
-    environment = _environment(folder)
+    environment = environment_of(folder)
     budget = max_episodes if max_episodes is not None else asked.max_episodes
     settings = Settings(
         asked.seed, cast("Preset", asked.preset), asked.delta, asked.stage_dependent, budget,
         asked.play,
     )  # fmt: skip
-    source = _open(environment, settings.seed, folder.load_states())
+    source = open_source(environment, settings.seed, folder.load_states())
     growing = Uniform(asked.growing.count, asked.growing.per) if asked.growing else None
     if growing is not None and arrays is not None:
         target = _saved_target(arrays, source.shape)
@@ -446,15 +428,6 @@ def _saved_target(arrays: Arrays, shape: Shape) -> Target:
     return Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
 
 
-def _environment(folder: RunFolder) -> Environment:
-    """The environment of a run, made again by name or from the model kept with the run."""
-    asked = folder.manifest
-    if asked["model"] is None:
-        return make(asked["environment"], asked["horizon"])
-    again = make(folder.path / asked["model"])
-    return Environment(asked["environment"], again.horizon, again.model, by_name=False)
-
-
 def play_blocks(run: Run) -> Iterator[Run]:
     """Play in blocks; after each the run is yielded. Ends when covered, spent or interrupted.
 
@@ -474,7 +447,7 @@ def play_blocks(run: Run) -> Iterator[Run]:
                 )
                 if recorder:
                     recorder.add(block)
-                episodes = _next_size(episodes, time.monotonic() - began)
+                episodes = next_size(episodes, time.monotonic() - began)
                 yield run
         except EnvironmentFailed as error:
             run.failure = str(error)
@@ -511,8 +484,9 @@ def _recorder(run: Run) -> Recorder | CountsRecorder | None:
     from covgame.store.recorder import CountsRecorder, Recorder
 
     if run.settings.play == "counts":
-        return CountsRecorder(run.folder, run.game)
-    return Recorder(run.folder, run.game, run.source)
+        return CountsRecorder(run.folder, lambda: game_arrays(run.game))
+    horizon = run.target.shape.horizon
+    return Recorder(run.folder, horizon, run.n_episodes, run.source, lambda: game_arrays(run.game))
 
 
 def _why(run: Run) -> Stopped:
@@ -521,16 +495,3 @@ def _why(run: Run) -> Stopped:
     if run.covered:
         return "covered"
     return "budget" if run.budget_left == 0 else "interrupted"
-
-
-def _next_size(episodes: int, seconds: float) -> int:
-    """Blocks of about a tenth of a second: long enough to be fast, short enough to watch."""
-    wanted = episodes * SECONDS_PER_BLOCK / max(seconds, 1e-6)
-    return max(1, math.floor(min(wanted, 2.0 * episodes)))
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    libraries = {name: version(name) for name in ("covgame", "numba", "numpy", "pyarrow")}
-    return {"python": platform.python_version(), **libraries}

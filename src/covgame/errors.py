@@ -63,6 +63,10 @@ class SolverFailed(CovgameError):
     exit_code = 2
 
 
+class Infeasible(SolverFailed):
+    """A linear program without a solution."""
+
+
 def describe_row(row: Row) -> str:
     """``(stage 2, state 7, any action)``."""
     stage, state, action = row

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from covgame.errors import BadInput, Row
+from covgame.flow import functionals as complexity
 from covgame.flow import measures
+from covgame.flow.functionals import Functionals
 from covgame.flow.min_flow import MinFlow, min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.sources.environments import Environment, make
+from covgame.sources.environments import Environment, as_environment
 from covgame.targets.requests import Request, drop_rarely_reached, parse_request
 from covgame.targets.target import Target
 from covgame.types import FloatHSA, Policy
@@ -193,9 +195,7 @@ def plan(
     ``target`` is a request such as ``covgame.uniform(50)``, or its text, ``"uniform:50"``.
     ``all_bounds`` asks for the upper bounds also where they take longer than phi* itself.
     """
-    if isinstance(env, Environment) and horizon is not None:
-        raise BadInput("an Environment has its horizon already; say it in covgame.make")
-    environment = env if isinstance(env, Environment) else make(env, horizon)
+    environment = as_environment(env, horizon)
     model = environment.require_model("a plan")
     wanted = resolve_target(target, model)
     reachable = drop_rarely_reached(wanted, model.transitions, min_reach)
@@ -207,6 +207,16 @@ def plan(
         reachable.dropped,
         all_bounds,
     )
+
+
+def functionals(
+    env: Environment | TabularMDP | str | Path, *, epsilon: float, horizon: int | None = None
+) -> Functionals:
+    """What PCE, PRINCIPLE, MOCA and PEDEL pay per log(1/delta) on a known environment."""
+    if not (isinstance(epsilon, int | float) and 0 < epsilon < float("inf")):
+        raise BadInput(f"epsilon is a positive number, not {epsilon!r}")
+    model = as_environment(env, horizon).require_model("its functionals")
+    return complexity.functionals(model.transitions, model.rewards, float(epsilon))
 
 
 def resolve_target(target: Request | Target | str | Path, model: TabularMDP) -> Target:

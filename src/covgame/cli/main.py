@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
@@ -13,6 +14,7 @@ from covgame.cli.common import INTERRUPTED, Command, common_options, complain, p
 
 if TYPE_CHECKING:
     from covgame.covering import Run
+    from covgame.exploring import AnyRun, Settings
 
 LARGE = 20_000
 TARGETS = "uniform:50, uniform:50/pair, uniform:50/state, proportional:500, or a file"
@@ -30,7 +32,7 @@ def main() -> None:
     """
 
 
-def world_and_target(command: Command) -> Command:
+def world_and_target(command: Command, *, required: bool = True) -> Command:
     """ENV, ``--target``, ``--horizon`` and ``--min-reach``: what every game is about."""
     for option in (
         click.option(
@@ -41,7 +43,7 @@ def world_and_target(command: Command) -> Command:
             help="Leave out cells that no policy reaches with this probability.",
         ),
         click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
-        click.option("--target", required=True, help=f"What to cover: {TARGETS}."),
+        click.option("--target", required=required, help=f"What to cover: {TARGETS}."),
         click.argument("env"),
     ):
         command = option(command)
@@ -49,7 +51,14 @@ def world_and_target(command: Command) -> Command:
 
 
 @main.command()
-@world_and_target
+@functools.partial(world_and_target, required=False)
+@click.option(
+    "--functionals",
+    "with_functionals",
+    is_flag=True,
+    help="What PCE, PRINCIPLE, MOCA and PEDEL pay for the precision --epsilon.",
+)
+@click.option("--epsilon", type=float, help="The precision of the functionals.")
 @click.option(
     "--top",
     type=click.IntRange(min=0),
@@ -70,9 +79,11 @@ def world_and_target(command: Command) -> Command:
 @common_options
 def plan(
     env: str,
-    target: str,
+    target: str | None,
     horizon: int | None,
     min_reach: float,
+    with_functionals: bool,
+    epsilon: float | None,
     top: int,
     all_bounds: bool,
     plot: Path | None,
@@ -87,30 +98,34 @@ def plan(
       covgame plan riverswim:states=8 --target uniform:50
       covgame plan gym:FrozenLake-v1 --horizon 12 --target uniform:50/pair --plot visits.svg
       covgame plan model.json --target target.json --json
+      covgame plan twobranch --functionals --epsilon 0.1
     """
     import covgame
+    from covgame.cli.plan import check_options, compare, price, warn_if_large
 
-    if plot is not None:
-        from covgame.report.figures import check_can_draw
-
-        check_can_draw(plot)
+    wrong = check_options(target, with_functionals, epsilon, plot)
+    if wrong is not None:
+        raise click.UsageError(wrong)
     environment = covgame.make(env, horizon)
-    model = environment.require_model("a plan")
-    if model.shape.cells > LARGE and not quiet:
-        click.echo(
-            f"covgame: a linear program over {model.shape.cells:,} cells; this can take a while",
-            err=True,
+    if not quiet:
+        warn_if_large(environment)
+    answer: dict[str, Any] = {}
+    pages = []
+    if epsilon is not None:
+        answer, page = compare(environment, epsilon)
+        pages.append(page)
+    if target is not None:
+        priced, page = price(
+            environment, target, min_reach=min_reach, all_bounds=all_bounds, top=top, plot=plot
         )
-    result = covgame.plan(environment, target, min_reach=min_reach, all_bounds=all_bounds)
-    answer, text = result.to_dict(top), result.to_text(top)
-    if plot is not None:
-        result.plot(plot)
-        if not quiet:
-            click.echo(f"covgame: drew {plot}", err=True)
+        answer |= priced
+        pages.insert(0, page)
+    if plot is not None and not quiet:
+        say(f"drew {plot}")
     if as_json:
         print_json(answer)
     else:
-        click.echo(text)
+        click.echo("\n\n".join(pages))
 
 
 @main.command()
@@ -182,6 +197,192 @@ def cover(
     finish(run, as_json, quiet)
 
 
+def learning_options(command: Command) -> Command:
+    """What ``explore`` and ``identify`` share."""
+    for option in (
+        click.option(
+            "--out",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="The folder of the run; a fresh one in runs/ if left out.",
+        ),
+        click.option(
+            "--force", is_flag=True, help="Begin also what is not likely to end in a lifetime."
+        ),
+        click.option(
+            "--scale",
+            type=float,
+            default=1.0,
+            show_default=True,
+            help="Multiply the paper's thresholds; below 1 nothing is guaranteed.",
+        ),
+        click.option("--max-episodes", type=int, help="Stop after so many episodes (exit code 3)."),
+        click.option(
+            "--play",
+            "how",
+            type=click.Choice(["exact", "counts"]),
+            help="Plan before every episode, or play by visit counts (as a simulated model is).",
+        ),
+        click.option(
+            "--preset",
+            type=click.Choice(["certified", "paper"]),
+            default="certified",
+            show_default=True,
+            help="Whose confidence sets and stopping rule.",
+        ),
+        click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run."),
+        click.option(
+            "--delta",
+            type=float,
+            default=0.1,
+            show_default=True,
+            help="Probability with which the answer may be wrong.",
+        ),
+        click.option("--epsilon", type=float, required=True, help="How good it has to be."),
+        click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
+        click.argument("env"),
+    ):
+        command = option(command)
+    return command
+
+
+@main.command()
+@learning_options
+@common_options
+def explore(
+    env: str,
+    horizon: int | None,
+    epsilon: float,
+    delta: float,
+    seed: int,
+    preset: Literal["certified", "paper"],
+    how: Literal["exact", "counts"] | None,
+    max_episodes: int | None,
+    scale: float,
+    force: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Reward-free exploration (PCE): a model that is good enough for any reward.
+
+    \b
+    Afterwards covgame policy RUN --reward FILE plans on it.
+    Example:
+      covgame explore garnet:states=3,actions=2,horizon=3 --epsilon 1.5 --preset paper
+    """
+    from covgame.exploring import Settings
+
+    settings = Settings("explore", epsilon, delta, seed, preset, how, max_episodes, scale)
+    begin_learning(env, settings, horizon, force, out, as_json, quiet)
+
+
+@main.command()
+@learning_options
+@click.option(
+    "--suprema",
+    type=click.Choice(["exact", "relaxed"]),
+    help="Targets by a program per cell, or by a bound that is quicker; by size if left out.",
+)
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="The published form, with PruneDataset: it biases the estimates and can be wrong.",
+)
+@common_options
+def identify(
+    env: str,
+    horizon: int | None,
+    epsilon: float,
+    delta: float,
+    seed: int,
+    preset: Literal["certified", "paper"],
+    how: Literal["exact", "counts"] | None,
+    max_episodes: int | None,
+    scale: float,
+    suprema: Literal["exact", "relaxed"] | None,
+    prune: bool,
+    force: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Best-policy identification (PRINCIPLE): a policy close to the best for ENV's reward.
+
+    \b
+    Example:
+      covgame identify garnet:states=3,actions=2,horizon=3 --epsilon 1 --preset paper
+    """
+    from covgame.exploring import Settings
+
+    settings = Settings(
+        "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune
+    )
+    if prune and not quiet:
+        say("PruneDataset biases the estimates; what comes out may be far from the best policy")
+    begin_learning(env, settings, horizon, force, out, as_json, quiet)
+
+
+def begin_learning(
+    env: str,
+    settings: Settings,
+    horizon: int | None,
+    force: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Say what it will take, give the run a folder, and play it."""
+    from covgame.cli.learning import announce
+    from covgame.exploring import create_folder, start
+
+    run = start(env, settings, horizon=horizon, force=force)
+    if not quiet:
+        announce(run)
+    create_folder(run, out)
+    finish_learning(run, as_json, quiet)
+
+
+def finish_learning(run: AnyRun, as_json: bool, quiet: bool) -> None:
+    """Play a run to its end, print the answer, and exit as the contract says."""
+    from covgame.cli.learning import EXIT_CODES, watch
+
+    if run.stopped is None:
+        watch(run, quiet=quiet)
+    answer = run.to_dict()
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(run.to_text())
+    code = EXIT_CODES[run.stopped or "interrupted"]
+    leave(code, run.failure, run.path, quiet)
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--reward",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A covgame-reward/1 file: rows [stage, state, action, reward in [0,1]].",
+)
+@common_options
+def policy(run: Path, reward: Path, as_json: bool, quiet: bool) -> None:
+    """The best policy for a reward, on the model that a run has learnt.
+
+    \b
+    Example:
+      covgame policy runs/garnet-1 --reward reward.json --json
+    """
+    del quiet
+    from covgame.cli.learning import plan_on_run, show_policy
+
+    answer = plan_on_run(run, reward)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(show_policy(answer))
+
+
 @main.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--max-episodes", type=int, help="A new budget, counted from the first episode.")
@@ -193,9 +394,13 @@ def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> N
     Example:
       covgame resume runs/riverswim-states-8-1
     """
-    from covgame.covering import load
+    from covgame import covering, exploring
+    from covgame.resuming import is_covering
 
-    finish(load(run, max_episodes), as_json, quiet)
+    if is_covering(run):
+        finish(covering.load(run, max_episodes), as_json, quiet)
+    else:
+        finish_learning(exploring.load(run, max_episodes), as_json, quiet)
 
 
 def finish(run: Run, as_json: bool, quiet: bool) -> None:
@@ -215,10 +420,15 @@ def finish(run: Run, as_json: bool, quiet: bool) -> None:
     else:
         click.echo(run.to_text())
     code = EXIT_CODES[run.stopped or "interrupted"]
+    leave(code, run.failure, run.path, quiet)
+
+
+def leave(code: int, failure: str | None, path: Path | None, quiet: bool) -> NoReturn:
+    """Exit; where work is left, say why and how to go on."""
     if code and not quiet:
-        why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
+        why = {3: "the budget is spent", 4: failure, INTERRUPTED: "interrupted"}[code]
         more = " --max-episodes N" if code == 3 else ""
-        say(f"{why}; all is saved, go on with: covgame resume {run.path}{more}")
+        say(f"{why}; all is saved, go on with: covgame resume {path}{more}")
     sys.exit(code)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from covgame.errors import SolverFailed
+from covgame.errors import Infeasible, SolverFailed
 from covgame.flow.polytope import SparseColumns
-from covgame.types import FloatArray
+from covgame.types import FloatArray, IntArray
 
 
 class Method(Enum):
@@ -18,6 +18,7 @@ class Method(Enum):
 
     VERTEX = "interior point, then crossover to a vertex"
     SIMPLEX = "dual simplex"
+    PRIMAL = "primal simplex, from where the last answer was"
     INTERIOR = "interior point"
     FIRST_ORDER = "primal-dual first-order method"
     FIRST_ORDER_TIGHT = "primal-dual first-order method, tighter"
@@ -36,6 +37,7 @@ def _first_order(tolerance: float) -> dict[str, Any]:
 OPTIONS: dict[Method, dict[str, Any]] = {
     Method.VERTEX: {"solver": "ipm", "run_crossover": "on"},
     Method.SIMPLEX: {"solver": "simplex"},
+    Method.PRIMAL: {"solver": "simplex", "simplex_strategy": 4},
     Method.INTERIOR: {"solver": "ipm", "run_crossover": "off"},
     Method.FIRST_ORDER: _first_order(1e-6),
     Method.FIRST_ORDER_TIGHT: _first_order(1e-8),
@@ -44,13 +46,14 @@ OPTIONS: dict[Method, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class LinearProgram:
-    """Minimise cost x subject to x >= lower and row_lower <= matrix x <= row_upper."""
+    """Minimise cost x subject to lower <= x <= upper and row_lower <= matrix x <= row_upper."""
 
     cost: FloatArray
     lower: FloatArray
     matrix: SparseColumns
     row_lower: FloatArray
     row_upper: FloatArray
+    upper: FloatArray | None = None  # None: no bounds above
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,27 +68,50 @@ class Answer:
 
 def solve(program: LinearProgram, method: Method, seconds: float = np.inf) -> Answer:
     """Solve, or raise ``SolverFailed`` with the solver's own verdict."""
-    import highspy
+    return Solver(program, method, seconds).solve()
 
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    options = {"output_flag": False, "time_limit": seconds, **OPTIONS[method]}
-    for name, value in options.items():
-        _require_ok(solver.setOptionValue(name, value), f"option {name}")
-    _require_ok(solver.passModel(_to_highs(program)), "passing the program")
-    solver.run()
-    status = solver.getModelStatus()
-    if status != highspy.HighsModelStatus.kOptimal:
-        raise SolverFailed(
-            f"HiGHS ended with {solver.modelStatusToString(status)!r} ({method.value}) on a "
-            f"program of {len(program.cost):,} variables"
+
+class Solver:
+    """A program that may be solved again for other costs: the constraints are handed over once."""
+
+    def __init__(self, program: LinearProgram, method: Method, seconds: float = np.inf) -> None:
+        import highspy
+
+        self.program, self.method = program, method
+        self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        options = {"output_flag": False, "time_limit": seconds, **OPTIONS[method]}
+        for name, value in options.items():
+            _require_ok(self.highs.setOptionValue(name, value), f"option {name}")
+        _require_ok(self.highs.passModel(_to_highs(program)), "passing the program")
+
+    def solve(self) -> Answer:
+        """Solve, from where the last answer was if the method can start anywhere."""
+        import highspy
+
+        self.highs.run()
+        status = self.highs.getModelStatus()
+        if status in (
+            highspy.HighsModelStatus.kInfeasible,
+            highspy.HighsModelStatus.kUnboundedOrInfeasible,
+        ):
+            raise Infeasible(f"a program of {len(self.program.cost):,} variables has no solution")
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise SolverFailed(
+                f"HiGHS ended with {self.highs.modelStatusToString(status)!r} "
+                f"({self.method.value}) on a program of {len(self.program.cost):,} variables"
+            )
+        solution = self.highs.getSolution()
+        return Answer(
+            self.highs.getInfo().objective_function_value,
+            np.array(solution.col_value),
+            np.array(solution.row_dual),
+            np.array(solution.col_dual),
         )
-    solution = solver.getSolution()
-    return Answer(
-        solver.getInfo().objective_function_value,
-        np.array(solution.col_value),
-        np.array(solution.row_dual),
-        np.array(solution.col_dual),
-    )
+
+    def change_costs(self, columns: IntArray, costs: FloatArray) -> None:
+        """Other costs for some columns."""
+        status = self.highs.changeColsCost(len(columns), columns.astype(np.int32), costs)
+        _require_ok(status, "other costs")
 
 
 def _to_highs(program: LinearProgram) -> Any:
@@ -96,7 +122,8 @@ def _to_highs(program: LinearProgram) -> Any:
     model.num_row_ = program.matrix.rows
     model.col_cost_ = program.cost
     model.col_lower_ = program.lower
-    model.col_upper_ = np.full(len(program.cost), highspy.kHighsInf)
+    no_upper = np.full(len(program.cost), highspy.kHighsInf)
+    model.col_upper_ = no_upper if program.upper is None else program.upper
     model.row_lower_ = program.row_lower
     model.row_upper_ = program.row_upper
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise

@@ -138,9 +138,7 @@ class Game:
         self.counts.add_visits(seen)
         gains = self.target.collected(seen.visits)
         self.collected += gains
-        self.adversary.observe_many(
-            self.target, self.state, gains, seen.episodes, self.collected
-        )
+        self.adversary.observe_many(self.target, self.state, gains, seen.episodes, self.collected)
 
     def _gains(self, cells: Iterable[int]) -> Gains:
         gains: Gains = {}

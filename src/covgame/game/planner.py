@@ -5,12 +5,12 @@ Appendix C of the paper (UCBVI for changing rewards), and our range-aware form o
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from covgame.confidence import PaperThresholds
 from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
@@ -46,16 +46,15 @@ class PaperOptimism:
 
     shape: Shape
     delta: float
+    scale: float = 1.0  # of beta; the paper's is 1
 
     @property
-    def log_cells(self) -> float:
-        """log(2SAH/delta)."""
-        return math.log(2 * self.shape.cells / self.delta)
+    def thresholds(self) -> PaperThresholds:
+        return PaperThresholds(self.shape, self.scale)
 
     def beta(self, observed: FloatArray) -> FloatArray:
-        """beta(n, delta) = log(2SAH/delta) + S log(8e(n+1)) (Appendix C)."""
-        logs = np.array([math.log(8 * math.e * (n + 1)) for n in observed.tolist()])
-        return self.log_cells + self.shape.states * logs
+        """beta(n, delta) of every pair (Appendix C)."""
+        return np.array([self.thresholds.transitions(n, self.delta) for n in observed.tolist()])
 
     def upper_q(
         self,

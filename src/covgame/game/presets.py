@@ -15,8 +15,8 @@ def default_game(target: Target, *, pooled: bool) -> Game:
     return Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), counts)
 
 
-def paper_game(target: Target, *, delta: float) -> Game:
+def paper_game(target: Target, *, delta: float, scale: float = 1.0) -> Game:
     """Algorithm 1 with WMF and UCBVI, delta/2 to the planner; the paper never pools."""
-    optimism = PaperOptimism(target.shape, delta / 2)
+    optimism = PaperOptimism(target.shape, delta / 2, scale)
     counts = Counts(target.shape, pooled=False)
     return Game(target, OptimisticPlanner(optimism), WeightedMajority(), counts)

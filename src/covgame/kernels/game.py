@@ -261,14 +261,15 @@ def _range_aware(reward, mean, square, observed, share, remaining, b, q):  # typ
 
 
 @njit(cache=True, error_model="numpy")
-def _paper_optimism(reward, mean, square, observed, share, log_cells, states, q):  # type: ignore[no-untyped-def]
+def _paper_optimism(reward, mean, square, observed, share, scale, log_cells, states, q):  # type: ignore[no-untyped-def]
     """``PaperOptimism.upper_q``."""
     for i in range(len(q)):
         q[i] = 1.0
         if reward[i] == -np.inf:
             q[i] = -np.inf
         elif observed[i] > 0.0:
-            b = 8 * (log_cells + states * math.log(8 * math.e * (observed[i] + 1)))
+            beta = scale * (log_cells + states * math.log(8 * math.e * (observed[i] + 1)))
+            b = 8 * beta
             variance = max(square[i] - mean[i] * mean[i], 0.0)
             bonus = max(math.sqrt(b * variance * share[i]), b * 1.0 * share[i])
             q[i] = min(1.0, reward[i] + mean[i] + bonus)
@@ -331,7 +332,9 @@ def _plan(learnt, reward, b, paper, workspace, earliest):  # type: ignore[no-unt
         if paper is None:
             _range_aware(reward[h], mean, square, observed, share, remaining, b, q)
         else:
-            _paper_optimism(reward[h], mean, square, observed, share, paper[0], paper[1], q)
+            _paper_optimism(
+                reward[h], mean, square, observed, share, paper[0], paper[1], paper[2], q
+            )
         _act(q, visits[h], chosen[h], values[h])
         remaining = remaining + _largest(reward[h])
 
@@ -900,9 +903,7 @@ def _draw_visits(rng, episodes, chosen, world, learnt, wanted, batch):  # type: 
                 if following != END:
                     arriving[following] += taken
                 if borrowing:
-                    _count_transition(
-                        pool_rows[pair], pool_entries, pool_used, following, S, taken
-                    )
+                    _count_transition(pool_rows[pair], pool_entries, pool_used, following, S, taken)
                 _count_transition(
                     rows[pair if pooled else cell], entries, used, following, S, taken
                 )
@@ -947,10 +948,11 @@ def _observe_many(wanted, weighing, workspace, batch, majority, missing_only, ep
 
 @njit(cache=True, error_model="numpy")
 def _is_covered(counts, collected):  # type: ignore[no-untyped-def]
+    still_open = 0
     for row in range(len(counts)):
         if collected[row] < counts[row]:
-            return False
-    return True
+            still_open += 1
+    return still_open == 0
 
 
 @njit(cache=True, error_model="numpy")

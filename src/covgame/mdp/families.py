@@ -331,6 +331,29 @@ def twobranch(
     return world.build()
 
 
+@family("rareprize", "rareprize:chance=0.01")
+def rareprize(chance: float = 0.01, sure: float = 0.25) -> TabularMDP:
+    """A prize that is hardly ever won beside a smaller one that is sure.
+
+    Action 0 leads to the prize of 1 with probability ``chance`` and to nothing otherwise, action 1
+    stays, and staying earns ``sure`` at the second and last stage. PruneDataset takes the rare
+    prize for a frequent one (docs/pruning.md).
+    """
+    _check_probability("rareprize: chance", chance)
+    _check_probability("rareprize: sure", sure)
+    stay, prize, nothing = 0, 1, 2
+    world = Builder(_shape(2, 3, 2))
+    world.move(stay, 0, {prize: chance, nothing: 1 - chance}, stage=0)
+    world.move(stay, 1, {stay: 1.0}, stage=0)
+    for s in (prize, nothing):
+        for a in (0, 1):
+            world.move(s, a, {s: 1.0}, stage=0)
+    for a in (0, 1):
+        world.earn(prize, a, 1.0, stage=1)
+        world.earn(stay, a, sure, stage=1)
+    return world.build()
+
+
 @family("inventory", "inventory:capacity=10,horizon=12")
 def inventory(capacity: int = 10, orders: int = 4, horizon: int = 12) -> TabularMDP:
     """A stock that is replenished and sold; demand changes with the season (the stage).

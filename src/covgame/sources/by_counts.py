@@ -34,6 +34,9 @@ GROWTH = 0.005
 POLICIES = 8
 """And holds so many policies, each planned against what the ones before will collect."""
 
+COARSE = 0.05
+"""Enough where the reward stays the same, and only what is learnt changes the policy."""
+
 ROUNDS = 64
 """So many rounds draw from one stream of random numbers."""
 
@@ -148,7 +151,7 @@ class CountsPlayer(CompiledGame):
     small share of the episodes played so far.
     """
 
-    def __init__(self, game: Game, model: TabularMDP, seed: int) -> None:
+    def __init__(self, game: Game, model: TabularMDP, seed: int, growth: float = GROWTH) -> None:
         urns = Urns(model)
         start, next_state, probability = urns.successors
         for table in filter(None, (game.counts.table, game.counts.pool)):
@@ -156,7 +159,7 @@ class CountsPlayer(CompiledGame):
             stages = model.shape.horizon if model.transitions.stationary else 1
             table.make_room(4 * stages * len(next_state) + 2 * len(table))
         super().__init__(game)
-        self.seed = seed
+        self.seed, self.growth = seed, growth
         self.world = self.kernel.Urns(
             *urns.first,
             start,
@@ -184,7 +187,8 @@ class CountsPlayer(CompiledGame):
         counts = self.game.counts
         play_counted: Any = self.kernel.play_counted
         why, played = play_counted(
-            ROUNDS, most, MOST_EPISODES, GROWTH, counts.n_episodes, stream(self.seed, self.game),
+            ROUNDS, most, MOST_EPISODES, self.growth, counts.n_episodes,
+            stream(self.seed, self.game),
             self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.batch,
             self.b, self.paper, self.majority, self._missing_only,
         )  # fmt: skip

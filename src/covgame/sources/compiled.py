@@ -181,7 +181,8 @@ class CompiledGame:
         optimism = self.game.planner.optimism  # type: ignore[attr-defined]
         if isinstance(optimism, RangeAwareOptimism):
             return optimism.b, None
-        return 0.0, np.array([optimism.log_cells, float(self.game.target.shape.states)])
+        log_cells = optimism.thresholds.log_cells(optimism.delta)
+        return 0.0, np.array([optimism.scale, log_cells, float(self.game.target.shape.states)])
 
 
 class CompiledPlayer(CompiledGame):

@@ -75,6 +75,17 @@ def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environmen
     raise BadInput(_no_such_environment(name, kind))
 
 
+def as_environment(
+    env: Environment | TabularMDP | str | Path, horizon: int | None = None
+) -> Environment:
+    """What a user handed over as an environment, made if need be."""
+    if not isinstance(env, Environment):
+        return make(env, horizon)
+    if horizon is not None:
+        raise BadInput("an Environment has its horizon already; say it in covgame.make")
+    return env
+
+
 def _with_model(
     name: str, model: TabularMDP, horizon: int | None, *, by_name: bool = True
 ) -> Environment:

@@ -78,7 +78,8 @@ class SteppedPlayer:
         seen = self._seen()
         taken_up = np.zeros_like(seen)
         taken_up[:, : self.taken_up.shape[1]] = self.taken_up
-        if (seen & ~taken_up).any() or self._mask_changed():
+        more = self.growing is not None and (seen & ~taken_up).any()
+        if more or self._mask_changed():
             self.taken_up = seen
             self._rebuild(counts.shape.states)
 

@@ -39,3 +39,23 @@ class CoverManifest(BaseModel):
     unreachable: list[tuple[Index | None, Index, Index | None, Number]]
     min_episodes: Annotated[Number, Field(ge=0)] | None
     state: Literal["running", "stopped", "finished"]
+
+
+class LearningManifest(BaseModel):
+    """A run of ``explore`` or ``identify``."""
+
+    format: Literal["covgame-run/1"]
+    command: Literal["explore", "identify"]
+    environment: Annotated[str, Field(strict=True)]
+    horizon: Annotated[int, Field(strict=True, ge=1)]
+    model: Literal["model.json"] | None
+    epsilon: Number
+    delta: Number
+    seed: Index
+    preset: Literal["certified", "paper"]
+    play: Literal["exact", "counts"] | None
+    max_episodes: Index | None
+    scale: Number
+    suprema: Literal["exact", "relaxed"] | None
+    prune: Annotated[bool, Field(strict=True)]
+    state: Literal["running", "stopped", "finished"]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy.typing as npt
 
 from covgame.episodes import Block
-from covgame.game.game import Game
 from covgame.store.episodes import EpisodeWriter
 from covgame.store.folder import RunFolder
-from covgame.store.state import game_arrays
 
 SECONDS_PER_CHECKPOINT = 5.0
+
+ToSave = Callable[[], Mapping[str, npt.NDArray[Any]]]
+"""Asked for the arrays of a checkpoint."""
 
 
 class Source(Protocol):
@@ -36,9 +40,10 @@ class Recorder:
     to repeat, the open shard is written as well, every few seconds.
     """
 
-    def __init__(self, folder: RunFolder, game: Game, source: Source) -> None:
-        self.folder, self.game, self.source = folder, game, source
-        horizon, played = game.target.shape.horizon, game.counts.n_episodes
+    def __init__(
+        self, folder: RunFolder, horizon: int, played: int, source: Source, to_save: ToSave
+    ) -> None:
+        self.folder, self.source, self.to_save = folder, source, to_save
         self.writer = EpisodeWriter(folder.episodes, horizon, played)
         self.saved = time.monotonic()
 
@@ -53,21 +58,22 @@ class Recorder:
         due = time.monotonic() - self.saved > SECONDS_PER_CHECKPOINT
         if due and not full and not self.source.repeats:
             self.writer.flush()
-            self._save_game()
+            self.checkpoint()
         elif due and full:
             self.writer.wait()
-            self._save_game()
+            self.checkpoint()
 
     def close(self) -> None:
         """Write everything that is still in memory."""
         self.writer.close()
-        self._save_game()
+        self.checkpoint()
 
-    def _save_game(self) -> None:
+    def checkpoint(self) -> None:
+        """Save what was learnt so far."""
         keys = self.source.state_keys
         if keys is not None:
             self.folder.save_states(keys)
-        self.folder.save_counts(game_arrays(self.game))
+        self.folder.save_counts(self.to_save())
         self.saved = time.monotonic()
 
 
@@ -76,17 +82,21 @@ class CountsRecorder:
 
     room = None
 
-    def __init__(self, folder: RunFolder, game: Game) -> None:
-        self.folder, self.game = folder, game
+    def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
+        self.folder, self.to_save = folder, to_save
         self.saved = time.monotonic()
 
     def add(self, block: Block) -> None:
         """Save the counts now and then."""
         del block
         if time.monotonic() - self.saved > SECONDS_PER_CHECKPOINT:
-            self.close()
+            self.checkpoint()
 
     def close(self) -> None:
-        """Write what was counted."""
-        self.folder.save_counts(game_arrays(self.game))
+        """Write everything that is still in memory."""
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Save what was counted so far."""
+        self.folder.save_counts(self.to_save())
         self.saved = time.monotonic()

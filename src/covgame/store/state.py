@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from covgame.errors import BadInput
-from covgame.game.counts import SuccessorTable
+from covgame.game.counts import Counts, SuccessorTable
 from covgame.game.game import Game
 from covgame.store.folder import PLAY_AGAIN
-from covgame.types import IntArray
+from covgame.types import IntArray, Shape
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
-    """Everything that decides how the game goes on.
+def counts_arrays(counts: Counts) -> dict[str, npt.NDArray[Any]]:
+    """What was counted.
 
-    ``visits`` is (H, S, A); ``transitions`` lists [row, successor, count], where a row is a
-    cell (h S + s) A + a, or a pair s A + a if stages are ``pooled``; -1 ends an episode.
+    ``visits`` and ``reward_sums`` are (H, S, A); ``transitions`` lists [row, successor, count],
+    where a row is a cell (h S + s) A + a, or a pair s A + a if stages are ``pooled``; -1 ends an
+    episode.
     """
-    counts, state = game.counts, game.state
     arrays = {
         "episodes": np.array(counts.n_episodes),
         "visits": counts.visits,
@@ -32,6 +33,17 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
         "pooled": np.array(counts.pooled),
         "transitions": _listed(counts.table),
         "agreement": counts.agreement,
+    }
+    if counts.pool is not None:
+        arrays["pool_transitions"] = _listed(counts.pool)
+    return arrays
+
+
+def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
+    """Everything that decides how the game goes on."""
+    state = game.state
+    return {
+        **counts_arrays(game.counts),
         "weights": state.weights,
         "base": state.base,
         "level": np.array(state.level),
@@ -39,36 +51,52 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
         "target_counts": game.target.counts,
         "numbers": np.array([state.total, state.variance, state.rate, state.shift]),
     }
-    if counts.pool is not None:
-        arrays["pool_transitions"] = _listed(counts.pool)
-    return arrays
 
 
-def restore_game(game: Game, arrays: Arrays) -> None:
-    """Bring a new game of the same kind to where the arrays were taken."""
+@contextmanager
+def _fitting() -> Iterator[None]:
+    """Whatever is wrong with the arrays of a file becomes one sentence."""
     try:
-        _restore(game, arrays)
+        yield
     except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
         raise BadInput(f"counts.npz does not fit to this run ({error}); {PLAY_AGAIN}") from error
 
 
-def _restore(game: Game, arrays: Arrays) -> None:
-    counts, state = game.counts, game.state
-    if bool(arrays["pooled"]) != counts.pooled:
-        raise ValueError("stages are pooled in one and not in the other")
-    counts.n_episodes = int(arrays["episodes"])
-    counts.visits[:] = arrays["visits"]
-    counts.reward_sums[:] = arrays["reward_sums"]
-    counts.starts[:] = arrays["starts"]
-    counts.agreement[:] = arrays["agreement"]
-    _fill(counts.table, arrays["transitions"])
-    if counts.pool is not None:
-        _fill(counts.pool, arrays["pool_transitions"])
-    state.weights[:] = arrays["weights"]
-    state.base[:] = arrays["base"]
-    state.level = int(arrays["level"])
-    state.total, state.variance, state.rate, state.shift = arrays["numbers"].tolist()
-    game.collected[:] = game.target.collected(counts.visits)
+def restore_game(game: Game, arrays: Arrays) -> None:
+    """Bring a new game of the same kind to where the arrays were taken."""
+    restore_counts(game.counts, arrays)
+    with _fitting():
+        state = game.state
+        state.weights[:] = arrays["weights"]
+        state.base[:] = arrays["base"]
+        state.level = int(arrays["level"])
+        state.total, state.variance, state.rate, state.shift = arrays["numbers"].tolist()
+        game.collected[:] = game.target.collected(game.counts.visits)
+
+
+def restore_counts(counts: Counts, arrays: Arrays) -> None:
+    """Fill new counts with what was saved."""
+    with _fitting():
+        if bool(arrays["pooled"]) != counts.pooled:
+            raise ValueError("stages are pooled in one and not in the other")
+        counts.n_episodes = int(arrays["episodes"])
+        counts.visits[:] = arrays["visits"]
+        counts.reward_sums[:] = arrays["reward_sums"]
+        counts.starts[:] = arrays["starts"]
+        counts.agreement[:] = arrays["agreement"]
+        _fill(counts.table, arrays["transitions"])
+        if counts.pool is not None:
+            _fill(counts.pool, arrays["pool_transitions"])
+
+
+def counts_from(arrays: Arrays) -> Counts:
+    """The counts of a run, whatever it was."""
+    with _fitting():
+        shape = Shape(*arrays["visits"].shape)
+        pooled, borrowing = bool(arrays["pooled"]), "pool_transitions" in arrays
+    counts = Counts(shape, pooled=pooled, borrowing=borrowing)
+    restore_counts(counts, arrays)
+    return counts
 
 
 def _listed(table: SuccessorTable) -> IntArray:

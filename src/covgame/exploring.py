@@ -1,0 +1,656 @@
+"""``explore`` and ``identify``: play what an algorithm asks for until it has seen enough."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
+
+import numpy as np
+
+from covgame.confidence import PaperThresholds
+from covgame.episodes import Block
+from covgame.errors import BadInput, EnvironmentFailed, TooLarge
+from covgame.game.counts import Counts
+from covgame.game.game import Game
+from covgame.interruption import Interruption
+from covgame.jsonfile import check_content
+from covgame.mdp import dp
+from covgame.mdp.model import TabularMDP
+from covgame.pac.best_policy import Conclusion, ImplicitElimination, Suprema
+from covgame.pac.forecast import Forecast, forecast_best_policy, forecast_reward_free
+from covgame.pac.learnt import LearntModel
+from covgame.pac.parts import Part, Phase
+from covgame.pac.reward_free import ProportionalCoverage
+from covgame.planning import number
+from covgame.rng import episode_seed
+from covgame.runs import (
+    FIRST_BLOCK,
+    STEPS_PER_BLOCK,
+    Source,
+    check_common,
+    environment_of,
+    next_size,
+    open_source,
+    versions,
+)
+from covgame.sources.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
+from covgame.sources.compiled import CompiledPlayer
+from covgame.sources.environments import Environment, as_environment
+from covgame.sources.simulated import SimulatedSource
+from covgame.sources.stepped import SteppedPlayer
+from covgame.sources.stepping import StepSource
+from covgame.store.folder import MANIFEST, MODEL, RunFolder, fresh_folder
+from covgame.store.state import Arrays, counts_arrays, game_arrays, restore_counts, restore_game
+from covgame.targets.target import Target
+from covgame.types import BoolHSA, Policy, Shape
+
+if TYPE_CHECKING:
+    from covgame.store.recorder import CountsRecorder, Recorder
+
+Command = Literal["explore", "identify"]
+Preset = Literal["certified", "paper"]
+Play = Literal["exact", "counts"]
+Stopped = Literal["rule", "budget", "interrupted", "failed"]
+
+PARTS = 3
+"""The stream of random numbers that gives every part its own seed."""
+
+MOST_SIMULATED = 10**9
+MOST_STEPPED = 10**7
+"""More episodes than that are not begun: simulated one by one, or step by step elsewhere."""
+
+PHASES_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to learn: all that decides which episodes are played, beside the world."""
+
+    command: Command
+    epsilon: float
+    delta: float = 0.1
+    seed: int = 0
+    preset: Preset = "certified"
+    play: Play | None = None  # None: by counts where the model is simulated
+    max_episodes: int | None = None
+    scale: float = 1.0  # of the paper's thresholds
+    suprema: Suprema | None = None  # identify: programs with all caps, or without; None by size
+    prune: bool = False  # identify: the published form
+
+    def __post_init__(self) -> None:
+        check_common(self.seed, self.delta, self.max_episodes)
+        for name, value in (("epsilon", self.epsilon), ("scale", self.scale)):
+            if not (isinstance(value, int | float) and 0 < value < float("inf")):
+                raise BadInput(f"{name} is a positive number, not {value!r}")
+        if self.preset not in get_args(Preset):
+            raise BadInput(f"the presets are certified and paper, not {self.preset!r}")
+        if self.preset == "certified":
+            raise BadInput(
+                f"the preset certified is not there yet; {self.command} --preset paper is"
+            )
+        if self.play not in (None, *get_args(Play)):
+            raise BadInput(f"play exact or by counts, not {self.play!r}")
+        if self.suprema not in (None, *get_args(Suprema)):
+            raise BadInput(f"suprema are exact or relaxed, not {self.suprema!r}")
+        if self.prune and self.play == "counts":
+            raise BadInput("pruning looks at episodes, and by counts there are none; play exact")
+        object.__setattr__(self, "seed", int(self.seed))
+
+
+Learner = TypeVar("Learner", ProportionalCoverage, ImplicitElimination)
+
+
+@dataclass(eq=False)
+class LearningRun(Generic[Learner]):
+    """A run of ``explore`` or ``identify``: what was asked, how far it got, what it found."""
+
+    environment: Environment
+    settings: Settings
+    algorithm: Learner = field(repr=False)
+    source: Source = field(repr=False)
+    forecast: Forecast = field(repr=False)
+    n_parts: int = 0  # finished
+    n_before: int = 0  # their episodes
+    part: Part | None = field(default=None, repr=False)
+    folder: RunFolder | None = field(default=None, repr=False)
+    stopped: Stopped | None = None
+    failure: str | None = None
+
+    TITLE: ClassVar[str]
+
+    @property
+    def n_episodes(self) -> int:
+        return self.n_before + (self.part.played if self.part else 0)
+
+    @property
+    def done(self) -> bool:
+        return self.algorithm.done
+
+    @property
+    def phases(self) -> list[Phase]:
+        """What was played, part by part."""
+        return self.algorithm.phases
+
+    @property
+    def counts(self) -> Counts:
+        """What the conclusions rest on: ``counts.visits`` is (H, S, A)."""
+        return self.algorithm.counts
+
+    @property
+    def model(self) -> LearntModel:
+        """What was learnt; ``model.plan(reward)`` gives a policy."""
+        return self.algorithm.model
+
+    @property
+    def guarantee(self) -> str:
+        """What the answer is worth."""
+        if self.settings.scale != 1:
+            return f"none: the paper's thresholds were scaled by {self.settings.scale:g}"
+        if self.settings.prune:
+            return "none: pruning biases the estimates"
+        return f"the paper's, with probability {1 - self.settings.delta:g}"
+
+    @property
+    def by_counts(self) -> bool:
+        if self.settings.play is not None:
+            return self.settings.play == "counts"
+        return isinstance(self.source, SimulatedSource) and not self.settings.prune
+
+    @property
+    def path(self) -> Path | None:
+        return self.folder.path if self.folder else None
+
+    @property
+    def budget_left(self) -> int | None:
+        budget = self.settings.max_episodes
+        return None if budget is None else max(0, budget - self.n_episodes)
+
+    def findings(self) -> dict[str, Any]:
+        """What the run is about, for the JSON answer."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON answer."""
+        return {
+            "environment": self.environment.name,
+            "episodes": self.n_episodes,
+            "epsilon": self.settings.epsilon,
+            "delta": self.settings.delta,
+            **self.findings(),
+            "stopped_by": self.stopped,
+            "guarantee": self.guarantee,
+            "phases": [phase.to_dict() for phase in self.phases],
+            "forecast": [[need.part, need.episodes] for need in self.forecast.needs],
+            "play": "counts" if self.by_counts else "exact",
+            "failure": self.failure,
+            "seed": self.settings.seed,
+            "preset": self.settings.preset,
+            "run": str(self.path) if self.path else None,
+        }
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What there is to say, as (label, value) lines for people."""
+        H, S, A = self.algorithm.counts.shape.hsa
+        how = "by counts" if self.by_counts else "episode by episode"
+        facts: list[tuple[str, str]] = [
+            ("environment", f"{self.environment.name}: {H} stages, {S} states, {A} actions"),
+            ("episodes", f"{number(self.n_episodes)} ({how}, seed {self.settings.seed})"),
+            ("asked", f"{self.TITLE}, epsilon {self.settings.epsilon:g}"),
+            *self._conclusions(),
+            ("guarantee", self.guarantee),
+        ]
+        return [*facts, ("run", str(self.path))] if self.path else facts
+
+    def _conclusions(self) -> list[tuple[str, str]]:
+        raise NotImplementedError
+
+    def to_text(self) -> str:
+        """The run as a page for a terminal."""
+        lines = [f"{label:<12} {value}" for label, value in self.facts()]
+        shown = self.phases[-PHASES_SHOWN:]
+        if shown:
+            lines += ["", f"  {'part':<32} {'episodes':>12} {'cells':>7} {'most':>10} {'bound':>8}"]
+            skipped = len(self.phases) - len(shown)
+            lines += [f"  ({skipped:,} parts before)"] if skipped else []
+            lines += [f"  {describe(phase)}" for phase in shown]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.environment.name!r}, {self.n_episodes:,} episodes)"
+
+
+def describe(phase: Phase) -> str:
+    """A phase in one line."""
+    bound = "" if phase.bound is None else f"{phase.bound:.4g}"
+    most = f"{number(phase.largest)}" if phase.largest else ""
+    return f"{phase.name:<32} {number(phase.episodes):>12} {phase.wanted:>7,} {most:>10} {bound:>8}"
+
+
+class Exploration(LearningRun[ProportionalCoverage]):
+    """A run of ``explore``."""
+
+    TITLE = "a model that is good enough for any reward"
+
+    @property
+    def certified_error(self) -> float | None:
+        """What an optimal policy on the model loses at most, whatever the reward."""
+        return self.algorithm.certified_error
+
+    def findings(self) -> dict[str, Any]:
+        return {"certified_error": self.certified_error}
+
+    def _conclusions(self) -> list[tuple[str, str]]:
+        if self.certified_error is None:
+            return [("error", "not bounded yet")]
+        return [("error", f"at most {number(self.certified_error)} for any reward in [0, 1]")]
+
+
+class Identification(LearningRun[ImplicitElimination]):
+    """A run of ``identify``."""
+
+    TITLE = "a policy close to the best"
+
+    @cached_property
+    def _by_phases(self) -> dict[int, Conclusion | None]:
+        return {}
+
+    @property
+    def conclusion(self) -> Conclusion | None:
+        """What the data say of the best policy, after the last finished phase."""
+        if self.n_parts not in self._by_phases:
+            self._by_phases[self.n_parts] = self.algorithm.conclusion()
+        return self._by_phases[self.n_parts]
+
+    @property
+    def policy(self) -> Policy:
+        """The policy to recommend."""
+        return self.conclusion.policy if self.conclusion else self.algorithm.policy
+
+    @property
+    def certified_gap(self) -> float | None:
+        """What the policy loses at most against the best one."""
+        return self.conclusion.gap if self.conclusion else None
+
+    def findings(self) -> dict[str, Any]:
+        found = self.conclusion
+        return {
+            "certified_gap": self.certified_gap,
+            "value_lower": found.lower if found else None,
+            "value_upper": found.upper if found else None,
+            "policy": self.policy.to_list(),
+        }
+
+    def _conclusions(self) -> list[tuple[str, str]]:
+        found = self.conclusion
+        if found is None:
+            return [("gap", "not bounded yet")]
+        return [
+            ("policy", "stochastic" if found.policy.is_stochastic else "deterministic"),
+            (
+                "value",
+                f"at least {number(found.lower)}; the best has at most {number(found.upper)}",
+            ),
+            ("gap", f"at most {number(found.gap)}"),
+        ]
+
+
+AnyRun = Exploration | Identification
+Progress = Callable[[AnyRun], None]
+
+
+def explore(
+    env: Environment | TabularMDP | str | Path,
+    *,
+    epsilon: float,
+    delta: float = 0.1,
+    horizon: int | None = None,
+    seed: int = 0,
+    preset: Preset = "certified",
+    play: Play | None = None,
+    max_episodes: int | None = None,
+    scale: float = 1.0,
+    force: bool = False,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Exploration:
+    """Explore without a reward until ``run.model.plan(reward)`` is eps-optimal for any reward."""
+    settings = Settings("explore", epsilon, delta, seed, preset, play, max_episodes, scale)
+    run = start(env, settings, horizon=horizon, force=force)
+    return cast("Exploration", _to_the_end(run, out, progress))
+
+
+def identify(
+    env: Environment | TabularMDP | str | Path,
+    *,
+    epsilon: float,
+    delta: float = 0.1,
+    horizon: int | None = None,
+    seed: int = 0,
+    preset: Preset = "certified",
+    play: Play | None = None,
+    max_episodes: int | None = None,
+    scale: float = 1.0,
+    suprema: Suprema | None = None,
+    prune: bool = False,
+    force: bool = False,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Identification:
+    """Find a policy whose value is within epsilon of the best, for the environment's reward."""
+    settings = Settings(
+        "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune
+    )
+    run = start(env, settings, horizon=horizon, force=force)
+    return cast("Identification", _to_the_end(run, out, progress))
+
+
+def _to_the_end(run: AnyRun, out: str | Path | None, progress: Progress | None) -> AnyRun:
+    if out is not None:
+        create_folder(run, Path(out))
+    for _ in play_parts(run):
+        if progress:
+            progress(run)
+    if run.stopped == "interrupted":
+        raise KeyboardInterrupt
+    if run.failure:
+        raise EnvironmentFailed(run.failure)
+    return run
+
+
+# ------------------------------------------------------------------------- to begin a run
+
+
+def start(
+    env: Environment | TabularMDP | str | Path,
+    settings: Settings,
+    *,
+    horizon: int | None = None,
+    force: bool = False,
+) -> AnyRun:
+    """A run before its first episode; one that cannot end is refused, with what it would take."""
+    environment = as_environment(env, horizon)
+    run = _new_run(environment, settings)
+    if run.by_counts and environment.opener is not None:
+        raise BadInput(
+            f"{environment.name} is played step by step; only models, families and files are "
+            "played by counts (covgame envs NAME --save FILE writes a table as a model file)"
+        )
+    _check_possible(run, force=force)
+    return run
+
+
+def _new_run(environment: Environment, settings: Settings) -> AnyRun:
+    source = open_source(environment, settings.seed)
+    if source.discovers_states:
+        raise BadInput(
+            "the paper's thresholds need the number of states beforehand, and "
+            f"{environment.name} only shows its states as it goes"
+        )
+    thresholds = PaperThresholds(source.shape, settings.scale)
+    model, asked = environment.model, (settings.epsilon, settings.delta)
+    transitions = model.transitions if model else None
+    if settings.command == "explore":
+        allowed = transitions.allowed if transitions else None
+        pce = ProportionalCoverage(thresholds, *asked, allowed)
+        forecast = forecast_reward_free(thresholds, *asked, transitions)
+        return Exploration(environment, settings, pce, source, forecast)
+    exists = _existing_cells(environment.require_model("the paper's identify"))
+    principle = ImplicitElimination(
+        thresholds,
+        *asked,
+        exists,
+        random_start=model is None or int((model.initial > 0).sum()) > 1,
+        suprema=settings.suprema,
+        pruned=settings.prune,
+    )
+    forecast = forecast_best_policy(principle.thresholds, *asked, exists, transitions)
+    return Identification(environment, settings, principle, source, forecast)
+
+
+def _existing_cells(model: TabularMDP) -> BoolHSA:
+    """What some policy reaches; PRINCIPLE takes it as given."""
+    reachable = dp.reachable(model.transitions)[:, :, None]
+    return reachable & model.transitions.allowed_actions
+
+
+def _check_possible(run: AnyRun, *, force: bool) -> None:
+    """Refuse what would not end in a lifetime, with the number and what to do instead."""
+    needed = run.forecast.episodes
+    parts = ", ".join(f"{need.part}: {number(need.episodes)}" for need in run.forecast.needs)
+    said = f"this needs at least {number(needed)} episodes ({parts})"
+    if needed > MOST_EPISODES:
+        raise TooLarge(
+            f"{said}, more than 64-bit counts can hold; ask for a larger epsilon or a smaller "
+            "world, or scale the thresholds (--scale, then nothing is guaranteed)"
+        )
+    stepped = isinstance(run.source, StepSource)
+    most = MOST_STEPPED if stepped else MOST_SIMULATED
+    if run.by_counts or force or needed <= most:
+        return
+    instead = (
+        f"save its table (covgame envs {run.environment.name} --save model.json) and play that by "
+        "counts"
+        if stepped
+        else "play by counts (--play counts)"
+    )
+    raise TooLarge(
+        f"{said}, and episodes are played one by one here; {instead}, scale the thresholds "
+        "(--scale, then nothing is guaranteed), or insist with --force"
+    )
+
+
+def create_folder(run: AnyRun, out: Path | None) -> RunFolder:
+    """Give a run a place on disk, with all that is needed to resume it."""
+    from covgame.mdp.files import model_text
+
+    model, by_name = run.environment.model, run.environment.by_name
+    manifest = {
+        **vars(run.settings),
+        "environment": run.environment.name,
+        "horizon": run.environment.horizon,
+        "model": None if by_name else MODEL,
+        "versions": versions(),
+    }
+    files = {} if model is None or by_name else {MODEL: model_text(model)}
+    run.folder = RunFolder.create(out or fresh_folder(run.environment.name), manifest, files)
+    return run.folder
+
+
+# ----------------------------------------------------------------------- to save and resume
+
+
+def load(path: str | Path, max_episodes: int | None = None) -> AnyRun:
+    """A run from its folder, at the last point that was saved."""
+    from covgame.store.manifest import LearningManifest
+
+    folder = RunFolder.open(path)
+    asked = check_content(LearningManifest, folder.manifest, folder.path / MANIFEST)
+    settings = Settings(
+        asked.command,
+        asked.epsilon,
+        asked.delta,
+        asked.seed,
+        asked.preset,
+        asked.play,
+        max_episodes if max_episodes is not None else asked.max_episodes,
+        asked.scale,
+        asked.suprema,
+        asked.prune,
+    )
+    run = _new_run(environment_of(folder), settings)
+    run.folder = folder
+    arrays = folder.load_counts()
+    if arrays is not None:
+        _restore(run, arrays)
+    if folder.finished and run.done:
+        run.stopped = "rule"
+    return run
+
+
+def resume(
+    path: str | Path, *, max_episodes: int | None = None, progress: Progress | None = None
+) -> AnyRun:
+    """Go on where a stopped or killed run was; a finished one is returned as it is."""
+    run = load(path, max_episodes)
+    return run if run.stopped == "rule" else _to_the_end(run, None, progress)
+
+
+def run_arrays(run: AnyRun) -> dict[str, Any]:
+    """What was learnt, under the same names as in a run of ``cover``, and how to go on."""
+    algorithm = run.algorithm
+    arrays: dict[str, Any] = {
+        **counts_arrays(algorithm.counts),
+        "progress": np.array(
+            json.dumps(
+                {
+                    "n_parts": run.n_parts,
+                    "n_before": run.n_before,
+                    "phases": [asdict(phase) for phase in algorithm.phases],
+                    "state": algorithm.state(),
+                }
+            )
+        ),
+    }
+    if run.part is not None and not algorithm.needs_episodes:
+        game = game_arrays(run.part.game)
+        arrays |= {f"game_{name}": value for name, value in game.items()}
+    return arrays
+
+
+def _restore(run: AnyRun, arrays: Arrays) -> None:
+    algorithm = run.algorithm
+    restore_counts(algorithm.counts, arrays)
+    try:
+        progress = json.loads(str(arrays["progress"]))
+        run.n_parts, run.n_before = progress["n_parts"], progress["n_before"]
+        algorithm.phases = [Phase(**phase) for phase in progress["phases"]]
+        algorithm.restore(progress["state"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise BadInput(f"counts.npz does not fit to this run ({error})") from error
+    saved = {name[5:]: value for name, value in arrays.items() if name.startswith("game_")}
+    if saved:
+        run.part = algorithm.next_part()
+        if run.part is not None:
+            run.part.game = _restored(run.part.game, saved)
+
+
+def _restored(game: Game, arrays: Arrays) -> Game:
+    """The game of a part, whose target may have grown since, as it was saved."""
+    target = Target.of_rows(game.counts.shape, arrays["target_rows"], arrays["target_counts"])
+    again = Game(target, game.planner, game.adversary, Counts(game.counts.shape, pooled=False))
+    restore_game(again, arrays)
+    return again
+
+
+# ------------------------------------------------------------------------------- to play
+
+
+def play_parts(run: AnyRun) -> Iterator[AnyRun]:
+    """Play in blocks; after each the run is yielded. Ends by the rule, the budget or Ctrl-C.
+
+    However the consumer leaves, what was played is saved.
+    """
+    run.stopped, recorder = None, None
+    with Interruption() as interruption:
+        try:
+            recorder = _recorder(run)
+            while not (run.budget_left == 0 or interruption.wanted):
+                run.part = run.algorithm.next_part()
+                if run.part is None:
+                    break
+                episodes: list[Block] = []
+                for block in _blocks(run, run.part, recorder, interruption):
+                    if run.algorithm.needs_episodes:
+                        episodes.append(block)
+                    yield run
+                if not run.part.over:
+                    break
+                _finish(run, run.part, episodes)
+                yield run
+        except EnvironmentFailed as error:
+            run.failure = str(error)
+        finally:
+            run.stopped = _why(run)
+            if recorder and run.folder:
+                recorder.close()
+                run.folder.save_result(run.to_dict(), "finished" if run.done else "stopped")
+
+
+def _blocks(
+    run: AnyRun,
+    part: Part,
+    recorder: Recorder | CountsRecorder | None,
+    interruption: Interruption,
+) -> Iterator[Block]:
+    """The blocks of one part, until it is over or something stops it."""
+    if part.over:
+        return
+    player, size = _player(run, part), FIRST_BLOCK
+    before = run.n_before
+    while not (part.over or run.budget_left == 0 or interruption.wanted):
+        began = time.monotonic()
+        limits = [
+            None if run.by_counts else size,
+            part.left,
+            run.budget_left,
+            recorder.room if recorder else None,
+        ]
+        block = player.play(min((most for most in limits if most is not None), default=2**62))
+        block = replace(block, first_episode=before + block.first_episode)
+        if recorder:
+            recorder.add(block)
+        size = next_size(size, time.monotonic() - began)
+        yield block
+
+
+def _finish(run: AnyRun, part: Part, episodes: list[Block]) -> None:
+    """Tell the algorithm; if it wants more of the same part, the part goes on."""
+    finished_before = len(run.phases)
+    run.algorithm.tell(part, episodes)
+    if len(run.phases) > finished_before:
+        run.n_parts += 1
+        run.n_before += part.played
+        run.part = None
+
+
+def _player(run: AnyRun, part: Part) -> CountsPlayer | CompiledPlayer | SteppedPlayer:
+    """Who plays a part; each has a seed of its own, because each counts episodes from 0."""
+    seed = episode_seed(run.settings.seed, PARTS, run.n_parts)
+    if isinstance(run.source, StepSource):
+        run.source.seed = seed
+        model = run.environment.model
+        if model is not None:
+            part.game.allowed = run.source.allowed = model.transitions.allowed
+        return SteppedPlayer(part.game, run.source, None)
+    if run.by_counts:
+        growth = GROWTH if part.episodes is None else COARSE
+        return CountsPlayer(part.game, run.source.model, seed, growth)
+    source = SimulatedSource(run.source.model, seed)
+    most = max(1, STEPS_PER_BLOCK // source.shape.horizon)
+    record = run.folder is not None or run.algorithm.needs_episodes
+    return CompiledPlayer(part.game, source, most=most, record=record)
+
+
+def _recorder(run: AnyRun) -> Recorder | CountsRecorder | None:
+    """Writes the run down, if it has a folder; what that needs takes a moment to import."""
+    if run.folder is None:
+        return None
+    from covgame.store.recorder import CountsRecorder, Recorder
+
+    if run.by_counts:
+        return CountsRecorder(run.folder, lambda: run_arrays(run))
+    shape: Shape = run.source.shape
+    return Recorder(run.folder, shape.horizon, run.n_episodes, run.source, lambda: run_arrays(run))
+
+
+def _why(run: AnyRun) -> Stopped:
+    if run.failure:
+        return "failed"
+    if run.done:
+        return "rule"
+    return "budget" if run.budget_left == 0 else "interrupted"

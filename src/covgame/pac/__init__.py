@@ -1,0 +1,1 @@
+"""What is built on covering: visitations, reward-free exploration, the best policy."""

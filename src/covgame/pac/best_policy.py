@@ -1,0 +1,247 @@
+"""PRINCIPLE (Algorithm 3): the best policy, by covering what can still be part of it.
+
+From phase to phase the visits double, but only for cells that an *active* state-action
+distribution may need: one that is well covered by the data and may still be optimal.
+
+Where the paper prunes each phase's data to bound the number of episodes inside a logarithm, phase k
+ends here at the first t with n^t >= 2^k min(sup rho + 2 sqrt(H beta^bpi(t, delta/2) 2^(1-k)), 1):
+the target grows with t, and the induction of Lemma 16 holds with t_k itself. ``pruned=True`` is the
+published form (see ``pruning``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from covgame.confidence import PaperThresholds
+from covgame.episodes import Block
+from covgame.errors import Infeasible
+from covgame.flow.active import WellCovered
+from covgame.game.counts import Counts
+from covgame.game.presets import paper_game
+from covgame.mdp import dp
+from covgame.pac.learnt import LearntModel
+from covgame.pac.parts import Part, Phase
+from covgame.pac.pruning import episodes_of, prune
+from covgame.targets.target import Target
+from covgame.types import BoolHSA, FloatHSA, Policy, Shape
+
+Suprema = Literal["exact", "relaxed"]
+
+EXACT_CELLS = 2_000
+"""Up to so many cells a program for each of them takes a few seconds a phase."""
+
+
+@dataclass(frozen=True, eq=False)
+class Conclusion:
+    """What the data say of the best policy."""
+
+    policy: Policy
+    lower: float  # of the value of the policy
+    upper: float  # of V*
+
+    @property
+    def gap(self) -> float:
+        return self.upper - self.lower
+
+
+class ImplicitElimination:
+    """PRINCIPLE with the paper's thresholds; the policy it ends with is eps-optimal.
+
+    ``exists`` says which cells some policy reaches: the algorithm takes that as given.
+    Where episodes start in one of several states, thresholds are those of a world with one stage
+    more, at which nothing is decided but the first state.
+    """
+
+    def __init__(
+        self,
+        thresholds: PaperThresholds,
+        epsilon: float,
+        delta: float,
+        exists: BoolHSA,
+        *,
+        random_start: bool = False,
+        suprema: Suprema | None = None,
+        pruned: bool = False,
+    ) -> None:
+        self.epsilon, self.delta, self.exists = epsilon, delta, exists
+        self.world = thresholds.shape
+        H, S, A = self.world.hsa
+        self.thresholds = PaperThresholds(
+            Shape(H + 1 if random_start else H, S, A), thresholds.scale
+        )
+        self.suprema = suprema or ("exact" if self.world.cells <= EXACT_CELLS else "relaxed")
+        self.needs_episodes = self.pruned = pruned
+        self.counts = Counts(self.world, pooled=False)
+        self.phases: list[Phase] = []
+        self.part: Part | None = None
+        self.largest: FloatHSA | None = None  # sup rho over Omega^(k-1), None for "not needed"
+
+    @property
+    def k(self) -> int:
+        """The phase to come; 0 is the burn-in."""
+        return len(self.phases)
+
+    def width(self, k: int, t: float) -> float:
+        """sqrt(H beta^bpi(t, delta/2) 2^-k): what a well covered policy's value is known to."""
+        beta = self.thresholds.best_policy(t, self.delta / 2)
+        return sqrt(self.thresholds.shape.horizon * beta * 2.0**-k)
+
+    def bound_after(self, k: int) -> float | None:
+        """sqrt(2^(2-k) H beta^bpi(t_k, delta/2)) (line 20); the burn-in has none."""
+        return 2 * self.width(k, self.counts.n_episodes) if k else None
+
+    @property
+    def bound(self) -> float | None:
+        """The left side of the stopping rule after the last phase."""
+        return self.phases[-1].bound if self.phases else None
+
+    @property
+    def done(self) -> bool:
+        return self.bound is not None and self.bound <= self.epsilon
+
+    @property
+    def model(self) -> LearntModel:
+        return LearntModel.of(self.counts)
+
+    # ------------------------------------------------------------------ what to play
+
+    def next_part(self) -> Part | None:
+        if self.part is None and not self.done:
+            self.largest = self._largest_occupancies()
+            self.part = self._part_on(self._missing(self._played()))
+        return self.part
+
+    def _played(self) -> int:
+        """Episodes that count, those of the part being played included."""
+        return self.counts.n_episodes + (self.part.played if self.part else 0)
+
+    def _part_on(self, missing: FloatHSA) -> Part:
+        delta = self.delta / (4 * (self.k + 1) ** 2)
+        game = paper_game(Target.of_cells(missing), delta=delta, scale=self.thresholds.scale)
+        return Part(f"phase {self.k}" if self.k else "burn-in", game)
+
+    def _missing(self, t: int) -> FloatHSA:
+        """What is to be visited in this phase, if it ends after t episodes in all."""
+        wanted = self.wanted(t)
+        return wanted if self.pruned else np.maximum(wanted - self.counts.visits, 0.0)
+
+    def wanted(self, t: int) -> FloatHSA:
+        """c^k: 1 in the burn-in, then 2^k min(sup rho + slack, 1), on what can be reached."""
+        if self.k == 0:
+            return self.exists.astype(np.float64)
+        slack = self._slack(self.counts.n_episodes + self._most_kept() if self.pruned else t)
+        known = 0.0 if self.largest is None else self.largest
+        return np.where(self.exists, 2.0**self.k * np.minimum(known + slack, 1.0), 0.0)
+
+    def _most_kept(self) -> int:
+        """SAH 2^k: so many episodes remain of a phase that was pruned."""
+        return self.world.cells << self.k
+
+    def _slack(self, t: float) -> float:
+        """2 sqrt(H beta^bpi(t, delta/2) 2^(1-k)) (line 9)."""
+        return 2 * sqrt(2.0) * self.width(self.k, t)
+
+    def _largest_occupancies(self) -> FloatHSA | None:
+        """sup rho_h(s,a) over Omega^(k-1), None while the slack alone asks for everything."""
+        slack = self._slack(self._played())
+        if self.k == 0 or slack >= 1:
+            return None
+        covered = self._well_covered(self.k - 1)
+        try:
+            value = covered.best_value - 2 * self.width(self.k - 1, self.counts.n_episodes)
+            if self.suprema == "exact":
+                return covered.suprema(value, enough=1.0 - slack)
+            return covered.bounds(value)
+        except Infeasible:  # the confidence sets have failed: eliminate nothing
+            return np.ones(self.world.hsa)
+
+    def _well_covered(self, k: int) -> WellCovered:
+        model = self.model
+        return WellCovered(model.transitions, model.rewards, np.ldexp(self.counts.visits, -k))
+
+    # ------------------------------------------------------------------ what came of it
+
+    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> None:
+        if not self.pruned and self.k > 0:
+            missing = self._missing(self._played())
+            if (part.game.counts.visits < missing).any():
+                part.game.grow(Target.of_cells(missing))
+                return
+        wanted = self.wanted(self._played())
+        notes: dict[str, float | str] = {}
+        if self.k > 0:
+            # 1 would be uniform coverage: what is below was eliminated.
+            notes["share_wanted"] = float(wanted[self.exists].mean() / 2.0**self.k)
+        seen = part.game.counts
+        if self.pruned and self.k > 0 and part.played > self._most_kept():
+            seen = self._pruned(part, episodes)
+            notes["kept"] = seen.n_episodes
+        self.counts.include(seen)
+        self.part = None
+        bound = self.bound_after(self.k)
+        if bound is not None:
+            notes |= self._value_notes()
+        cells = len(part.game.target)
+        self.phases.append(Phase(part.name, part.played, cells, float(wanted.max()), bound, notes))
+
+    def _pruned(self, part: Part, episodes: Sequence[Block]) -> Counts:
+        kept = Counts(self.world, pooled=False)
+        for episode in prune(episodes_of(episodes), part.game.target.cell_counts()):
+            kept.add(episode)
+        return kept
+
+    def _value_notes(self) -> dict[str, float | str]:
+        found = self._conclusion_after(self.k)
+        if found is None:
+            return {"note": "no policy is well covered; nothing is eliminated"}
+        return {"value_lower": found.lower, "value_upper": found.upper}
+
+    def conclusion(self) -> Conclusion | None:
+        """The best well covered policy, with bounds; None before the first phase."""
+        return self._conclusion_after(self.k - 1) if self.k > 1 else None
+
+    def _conclusion_after(self, k: int) -> Conclusion | None:
+        """Correctness of PRINCIPLE, steps (a) and (c) of the proof."""
+        covered = self._well_covered(k)
+        try:
+            policy, occupancy = covered.best
+        except Infeasible:
+            return None
+        t, H = self.counts.n_episodes, self.world.horizon
+        beta = self.thresholds.best_policy(t, self.delta / 2)
+        visits = np.maximum(self.counts.visits, 1)
+        unsure = (occupancy**2 / visits).sum() + (1.0 / t if self._lifted else 0.0)
+        return Conclusion(
+            policy,
+            lower=max(0.0, covered.best_value - sqrt(beta * unsure)),
+            upper=min(float(H), covered.best_value + self.width(k, t)),
+        )
+
+    @property
+    def _lifted(self) -> bool:
+        return self.thresholds.shape.horizon > self.world.horizon
+
+    @property
+    def policy(self) -> Policy:
+        """The policy to recommend now."""
+        found = self.conclusion()
+        if found is not None:
+            return found.policy
+        model = self.model
+        return dp.backward_induction(model.transitions, model.rewards).policy
+
+    def state(self) -> dict[str, Any]:
+        largest = None if self.largest is None else self.largest.tolist()
+        return {"largest": largest, "playing": self.part is not None}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        largest = state["largest"]
+        self.largest = None if largest is None else np.array(largest)
+        if state["playing"]:
+            self.part = self._part_on(self._missing(self.counts.n_episodes))

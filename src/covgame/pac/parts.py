@@ -1,0 +1,82 @@
+"""How an algorithm works through its games: it says what to play next, and is told what came of it.
+
+An algorithm never plays. It hands out parts, one at a time, and takes their counts; who plays them,
+by trajectories or by counts, is none of its business. So a run can be watched, stopped, saved and
+resumed by whoever plays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from covgame.episodes import Block
+from covgame.game.counts import Counts
+from covgame.game.game import Game
+
+
+@dataclass(eq=False)
+class Part:
+    """A game to be played until it is covered, or for so many episodes."""
+
+    name: str
+    game: Game
+    episodes: int | None = None  # None: until it is covered
+
+    @property
+    def played(self) -> int:
+        return self.game.counts.n_episodes
+
+    @property
+    def left(self) -> int | None:
+        """How many episodes at most, None if that is open."""
+        return None if self.episodes is None else self.episodes - self.played
+
+    @property
+    def over(self) -> bool:
+        return self.left == 0 if self.episodes is not None else self.game.covered
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What a part was about, and what came of it: a line of the report."""
+
+    name: str
+    episodes: int
+    wanted: int  # cells that were still to be visited
+    largest: float  # the most visits asked of one of them
+    bound: float | None = None  # the left side of the stopping rule afterwards
+    notes: dict[str, float | str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        content = asdict(self)
+        return {**{k: v for k, v in content.items() if k != "notes"}, **self.notes}
+
+
+class Algorithm(Protocol):
+    """Hands out parts until it has seen enough."""
+
+    counts: Counts  # all that its conclusions rest on
+    phases: list[Phase]
+
+    @property
+    def needs_episodes(self) -> bool:
+        """Whether counts are not enough to be told of a part."""
+        ...
+
+    def next_part(self) -> Part | None:
+        """What to play next, None when there is no need to."""
+        ...
+
+    def tell(self, part: Part, episodes: Sequence[Block]) -> None:
+        """Take what a part has brought; it may be handed out again, asking for more."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered beside counts and phases, as JSON."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from such a state; counts and phases are set by the caller."""
+        ...

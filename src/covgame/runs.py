@@ -1,0 +1,67 @@
+"""What runs of all commands share: sources of episodes, sizes of blocks, checks of numbers."""
+
+from __future__ import annotations
+
+import math
+import platform
+
+from covgame.errors import BadInput
+from covgame.sources.environments import Environment, make
+from covgame.sources.simulated import SimulatedSource
+from covgame.sources.states import DiscoveredStates
+from covgame.sources.stepping import StepSource
+from covgame.store.folder import RunFolder
+
+Source = SimulatedSource | StepSource
+
+STEPS_PER_BLOCK = 200_000
+SECONDS_PER_BLOCK = 0.1
+FIRST_BLOCK = 16
+
+
+def check_common(seed: int, delta: float, max_episodes: int | None) -> None:
+    """What every command asks of its numbers."""
+    if not is_whole(seed) or not 0 <= seed < 2**63:
+        raise BadInput(f"a seed is a whole number from 0 to 2^63 - 1, not {seed!r}")
+    if not (isinstance(delta, int | float) and 0 < delta < 1):
+        raise BadInput(f"delta is a probability between 0 and 1, not {delta!r}")
+    if max_episodes is not None and (not is_whole(max_episodes) or max_episodes < 0):
+        raise BadInput(f"a budget is a whole number of episodes, not {max_episodes!r}")
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number (and not a truth value)."""
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def open_source(environment: Environment, seed: int, keys: list[str] | None = None) -> Source:
+    """Where the episodes come from."""
+    if environment.opener is None:
+        return SimulatedSource(environment.require_model("covering"), seed)
+    stepper, states = environment.opener()
+    if keys is not None and states.discovered:
+        states = DiscoveredStates(keys)
+    return StepSource(stepper, states, environment.horizon, seed)
+
+
+def environment_of(folder: RunFolder) -> Environment:
+    """The environment of a run, made again by name or from the model kept with the run."""
+    asked = folder.manifest
+    if asked["model"] is None:
+        return make(asked["environment"], asked["horizon"])
+    again = make(folder.path / asked["model"])
+    return Environment(asked["environment"], again.horizon, again.model, by_name=False)
+
+
+def next_size(episodes: int, seconds: float) -> int:
+    """Blocks of about a tenth of a second: long enough to be fast, short enough to watch."""
+    wanted = episodes * SECONDS_PER_BLOCK / max(seconds, 1e-6)
+    return max(1, math.floor(min(wanted, 2.0 * episodes)))
+
+
+def versions() -> dict[str, str]:
+    """What a run was made with."""
+    from importlib.metadata import version
+
+    libraries = {name: version(name) for name in ("covgame", "numba", "numpy", "pyarrow")}
+    return {"python": platform.python_version(), **libraries}
