@@ -199,6 +199,126 @@ def by_counts() -> str:
     return _table(["preset", "visits a cell", "episodes", "over phi*", "time"], rows)
 
 
+def pac_runs() -> str:
+    """PCE and PRINCIPLE on the toy, at the paper's constants."""
+    rows = [
+        [
+            row["algorithm"],
+            f"{row['epsilon']:g}",
+            f"{row['episodes']:.2e}",
+            f"{row['conclusions_rest_on']:.1e}",
+            f"{row['phases']}",
+            _seconds(row["seconds"]),
+        ]
+        for row in _results.read("pac")["first_runs"]
+    ]
+    heads = ["algorithm", "epsilon", "episodes", "of which used for estimates", "parts", "time"]
+    return _table(heads, rows)
+
+
+def visitations() -> str:
+    """EstimateVisitations on random worlds: failures of each claim."""
+    found = _results.read("pac")["visitations"]
+    failed = found["failed"]
+    rows = [
+        ["runs, each on a random world", f"{found['runs']:,}"],
+        ["episodes a run, on average", f"{found['episodes_a_run']:.1e}"],
+        ["W outside its interval", f"{failed['interval']}"],
+        ["one of the two inclusions violated", f"{failed['inclusions']}"],
+        ["upper bound more than 36 W", f"{failed['factor 36']}"],
+        ["largest upper bound over W seen", f"{found['largest_factor']:.2f}"],
+    ]
+    return _table(["", ""], rows)
+
+
+def worst_rewards() -> str:
+    """PCE's model against the worst of all rewards."""
+    rows = [
+        [
+            f"S {row['states']}, A 2, H {row['horizon']}",
+            f"{row['epsilon']:g}",
+            f"{row['runs']}",
+            f"{row['certified']:.3f}",
+            f"{row['worst_loss']:.1e}",
+            f"{row['failed']}",
+        ]
+        for row in _results.read("pac")["worst_rewards"]
+    ]
+    heads = ["worlds", "epsilon", "runs", "certified", "worst loss, any reward", "failed"]
+    return _table(heads, rows)
+
+
+def scan() -> str:
+    """PCE over sizes and precisions."""
+    rows = [
+        [
+            f"{row['states']}, {row['actions']}, {row['horizon']}",
+            f"{row['epsilon']:.3g}",
+            f"{row['visitation_episodes']:.1e}",
+            f"{row['phase_episodes']:.1e}",
+            f"{row['last_ratio']:.2f}",
+            f"{row['last_bound']:.1e}",
+            f"{row['phase_episodes'] / row['leading_term']:.0f}",
+        ]
+        for row in _results.read("pac")["rows"]
+    ]
+    heads = ["S, A, H", "eps", "visitations", "phases", "tau/phi*", "bound/phi*", "/leading term"]
+    return _table(heads, rows)
+
+
+def two_branches() -> str:
+    """What elimination saves on the two-branch world."""
+    rows = [
+        [
+            f"{row['epsilon']:g}",
+            f"{row['phases']}",
+            f"{row['episodes']:.1e}",
+            f"{row['entered_over_uniform']:.3f}",
+            f"{row['episodes_over_uniform']:.2f}",
+            f"{row['functional_share']:.2f}",
+            f"{row['moca'] / row['principle']:.0f}",
+        ]
+        for row in _results.read("pac")["two_branches"]
+    ]
+    heads = [
+        *("epsilon", "phases", "episodes", "barren branch / uniform", "all / uniform"),
+        *("PRINCIPLE / PCE", "MOCA / PRINCIPLE"),
+    ]
+    return _table(heads, rows)
+
+
+def pruning() -> str:
+    """The rare prize with PruneDataset and without."""
+    rows = [
+        [
+            f"{row['scale']:g}",
+            "with" if row["pruned"] else "without",
+            f"{row['episodes']:,.0f}",
+            f"{row['believed']:.3f}",
+            f"{row['wrong']} of {row['runs']}",
+        ]
+        for row in _results.read("pac")["pruning"]
+    ]
+    return _table(["scale", "PruneDataset", "episodes", "believed", "policy wrong by > eps"], rows)
+
+
+def suprema() -> str:
+    """A program per cell beside the one-dimensional duals."""
+    rows = [
+        [
+            f"{row['states']}, {row['actions']}, {row['horizon']}",
+            f"{row['cells']:,}",
+            f"{row['slack']:g}",
+            _seconds(row["relaxed_seconds"]),
+            _seconds(row["exact_seconds"]),
+            f"{row['relaxed_over_exact']:.3f}",
+        ]
+        for row in _results.read("suprema")["rows"]
+    ]
+    heads = ["S, A, H", "cells", "slack", "relaxed", "exact", "targets, relaxed / exact"]
+    return _table(heads, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "min_flow": min_flow,
     "backward_induction": backward_induction,
@@ -211,6 +331,13 @@ TABLES: dict[str, Callable[[], str]] = {
     "gym_envs": gym_envs,
     "batches": batches,
     "by_counts": by_counts,
+    "pac_runs": pac_runs,
+    "visitations": visitations,
+    "worst_rewards": worst_rewards,
+    "scan": scan,
+    "two_branches": two_branches,
+    "pruning": pruning,
+    "suprema": suprema,
 }
 
 

@@ -330,8 +330,9 @@ def start(
     wanted = drop_rarely_reached(asked, transitions, min_reach)
     check_reachable(wanted.target, transitions)
     game = settings.new_game(wanted.target, stationary=transitions.stationary)
+    game.allowed = transitions.allowed
     if isinstance(source, StepSource):
-        game.allowed = source.allowed = transitions.allowed
+        source.allowed = transitions.allowed
     return Run(environment, settings, game, source, wanted.dropped)
 
 
@@ -410,8 +411,10 @@ def load(path: str | Path, max_episodes: int | None = None) -> Run:
     else:
         target = load_target(folder.path / asked.target).on(source.shape)
     game = settings.new_game(target, stationary=source.stationary)
-    if environment.model is not None and isinstance(source, StepSource):
-        game.allowed = source.allowed = environment.model.transitions.allowed
+    if environment.model is not None:
+        game.allowed = environment.model.transitions.allowed
+        if isinstance(source, StepSource):
+            source.allowed = game.allowed
     if arrays is not None:
         restore_game(game, arrays)
     unreachable: list[tuple[Row, float]] = [(row[:3], row[3]) for row in asked.unreachable]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +48,7 @@ from covgame.sources.stepping import StepSource
 from covgame.store.folder import MANIFEST, MODEL, RunFolder, fresh_folder
 from covgame.store.state import Arrays, counts_arrays, game_arrays, restore_counts, restore_game
 from covgame.targets.target import Target
-from covgame.types import BoolHSA, Policy, Shape
+from covgame.types import END, BoolArray, BoolHSA, Policy, Shape
 
 if TYPE_CHECKING:
     from covgame.store.recorder import CountsRecorder, Recorder
@@ -81,6 +82,7 @@ class Settings:
     scale: float = 1.0  # of the paper's thresholds
     suprema: Suprema | None = None  # identify: programs with all caps, or without; None by size
     prune: bool = False  # identify: the published form
+    reward_range: tuple[float, float] = (0.0, 1.0)  # what the environment may pay
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
@@ -97,6 +99,9 @@ class Settings:
             raise BadInput(f"play exact or by counts, not {self.play!r}")
         if self.suprema not in (None, *get_args(Suprema)):
             raise BadInput(f"suprema are exact or relaxed, not {self.suprema!r}")
+        low, high = self.reward_range
+        if not -math.inf < low < high < math.inf:
+            raise BadInput(f"a range of rewards is LO,HI with LO below HI, not {low},{high}")
         if self.prune and self.play == "counts":
             raise BadInput("pruning looks at episodes, and by counts there are none; play exact")
         object.__setattr__(self, "seed", int(self.seed))
@@ -132,6 +137,12 @@ class LearningRun(Generic[Learner]):
         return self.algorithm.done
 
     @property
+    def allowed(self) -> BoolArray | None:
+        """Which actions states have, (S, A), if that is known and not all."""
+        model = self.environment.model
+        return model.transitions.allowed if model else None
+
+    @property
     def phases(self) -> list[Phase]:
         """What was played, part by part."""
         return self.algorithm.phases
@@ -144,7 +155,7 @@ class LearningRun(Generic[Learner]):
     @property
     def model(self) -> LearntModel:
         """What was learnt; ``model.plan(reward)`` gives a policy."""
-        return self.algorithm.model
+        return replace(self.algorithm.model, allowed=self.allowed)
 
     @property
     def guarantee(self) -> str:
@@ -153,7 +164,10 @@ class LearningRun(Generic[Learner]):
             return f"none: the paper's thresholds were scaled by {self.settings.scale:g}"
         if self.settings.prune:
             return "none: pruning biases the estimates"
-        return f"the paper's, with probability {1 - self.settings.delta:g}"
+        said = f"the paper's, with probability {1 - self.settings.delta:g}"
+        if self.settings.command == "explore" and self.by_counts:
+            return f"{said} (visitations planned in rounds, see docs/paper.md)"
+        return said
 
     @property
     def by_counts(self) -> bool:
@@ -337,14 +351,16 @@ def identify(
     scale: float = 1.0,
     suprema: Suprema | None = None,
     prune: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
     force: bool = False,
     out: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Identification:
     """Find a policy whose value is within epsilon of the best, for the environment's reward."""
     settings = Settings(
-        "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune
-    )
+        "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
+        reward_range,
+    )  # fmt: skip
     run = start(env, settings, horizon=horizon, force=force)
     return cast("Identification", _to_the_end(run, out, progress))
 
@@ -399,17 +415,44 @@ def _new_run(environment: Environment, settings: Settings) -> AnyRun:
         pce = ProportionalCoverage(thresholds, *asked, allowed)
         forecast = forecast_reward_free(thresholds, *asked, transitions)
         return Exploration(environment, settings, pce, source, forecast)
-    exists = _existing_cells(environment.require_model("the paper's identify"))
+    known = environment.require_model("the paper's identify")
+    exists = _existing_cells(known)
+    _check_rewards(known, settings, source)
     principle = ImplicitElimination(
         thresholds,
         *asked,
         exists,
-        random_start=model is None or int((model.initial > 0).sum()) > 1,
+        random_start=int((known.initial > 0).sum()) > 1,
         suprema=settings.suprema,
         pruned=settings.prune,
+        reward_range=_paid(settings, known),
     )
-    forecast = forecast_best_policy(principle.thresholds, *asked, exists, transitions)
+    precision = settings.epsilon / principle.unit
+    forecast = forecast_best_policy(
+        principle.thresholds, precision, settings.delta, exists, transitions
+    )
     return Identification(environment, settings, principle, source, forecast)
+
+
+def _check_rewards(model: TabularMDP, settings: Settings, source: Source) -> None:
+    """Rewards have to lie in the range that the confidence sets are made for."""
+    low, high = (0.0, 1.0)
+    if isinstance(source, StepSource):
+        low, high = source.reward_range = settings.reward_range
+    if (model.rewards < low).any() or (model.rewards > high).any():
+        least, most = float(model.rewards.min()), float(model.rewards.max())
+        raise BadInput(
+            f"rewards from {least:g} to {most:g} do not lie in [{low:g}, {high:g}]; "
+            "say --reward-range LO,HI for an environment that is played step by step"
+        )
+
+
+def _paid(settings: Settings, model: TabularMDP) -> tuple[float, float]:
+    """The range of rewards; an episode that is over earns 0, so that is in it where it can be."""
+    low, high = settings.reward_range
+    if (model.transitions.next_state == END).any():
+        low, high = min(low, 0.0), max(high, 0.0)
+    return low, high
 
 
 def _existing_cells(model: TabularMDP) -> BoolHSA:
@@ -481,6 +524,7 @@ def load(path: str | Path, max_episodes: int | None = None) -> AnyRun:
         asked.scale,
         asked.suprema,
         asked.prune,
+        asked.reward_range,
     )
     run = _new_run(environment_of(folder), settings)
     run.folder = folder
@@ -516,6 +560,8 @@ def run_arrays(run: AnyRun) -> dict[str, Any]:
             )
         ),
     }
+    if run.allowed is not None:
+        arrays["allowed"] = run.allowed
     if run.part is not None and not algorithm.needs_episodes:
         game = game_arrays(run.part.game)
         arrays |= {f"game_{name}": value for name, value in game.items()}
@@ -550,7 +596,7 @@ def _restored(game: Game, arrays: Arrays) -> Game:
 # ------------------------------------------------------------------------------- to play
 
 
-def play_parts(run: AnyRun) -> Iterator[AnyRun]:
+def play_parts(run: AnyRun) -> Generator[AnyRun]:
     """Play in blocks; after each the run is yielded. Ends by the rule, the budget or Ctrl-C.
 
     However the consumer leaves, what was played is saved.
@@ -621,11 +667,9 @@ def _finish(run: AnyRun, part: Part, episodes: list[Block]) -> None:
 def _player(run: AnyRun, part: Part) -> CountsPlayer | CompiledPlayer | SteppedPlayer:
     """Who plays a part; each has a seed of its own, because each counts episodes from 0."""
     seed = episode_seed(run.settings.seed, PARTS, run.n_parts)
+    part.game.allowed = run.allowed
     if isinstance(run.source, StepSource):
-        run.source.seed = seed
-        model = run.environment.model
-        if model is not None:
-            part.game.allowed = run.source.allowed = model.transitions.allowed
+        run.source.seed, run.source.allowed = seed, run.allowed
         return SteppedPlayer(part.game, run.source, None)
     if run.by_counts:
         growth = GROWTH if part.episodes is None else COARSE

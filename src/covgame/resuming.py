@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,4 +40,4 @@ def learnt_model(path: str | Path) -> LearntModel:
     arrays = folder.load_counts()
     if arrays is None:
         raise BadInput(f"{path} has learnt nothing yet: it was stopped before anything was saved")
-    return LearntModel.of(counts_from(arrays))
+    return replace(LearntModel.of(counts_from(arrays)), allowed=arrays.get("allowed"))

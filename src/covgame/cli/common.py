@@ -40,6 +40,15 @@ def common_options(command: Command) -> Command:
     return guarded  # type: ignore[return-value]
 
 
+def as_range(text: str) -> tuple[float, float]:
+    """``LO,HI`` as two numbers."""
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise click.UsageError(f"a range is LO,HI, two numbers, not {text!r}") from None
+    return low, high
+
+
 def fail(error: Exception) -> NoReturn:
     """Say what went wrong in one sentence on standard error, and exit with its code."""
     if isinstance(error, BrokenPipeError):

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
-from covgame.cli.common import INTERRUPTED, Command, common_options, complain, print_json, say
+from covgame.cli.common import (
+    INTERRUPTED,
+    Command,
+    as_range,
+    common_options,
+    complain,
+    print_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from covgame.covering import Run
@@ -284,6 +292,12 @@ def explore(
     help="Targets by a program per cell, or by a bound that is quicker; by size if left out.",
 )
 @click.option(
+    "--reward-range",
+    default="0,1",
+    show_default=True,
+    help="LO,HI: what the environment may pay.",
+)
+@click.option(
     "--prune",
     is_flag=True,
     help="The published form, with PruneDataset: it biases the estimates and can be wrong.",
@@ -300,6 +314,7 @@ def identify(
     max_episodes: int | None,
     scale: float,
     suprema: Literal["exact", "relaxed"] | None,
+    reward_range: str,
     prune: bool,
     force: bool,
     out: Path | None,
@@ -315,8 +330,9 @@ def identify(
     from covgame.exploring import Settings
 
     settings = Settings(
-        "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune
-    )
+        "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
+        as_range(reward_range),
+    )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")
     begin_learning(env, settings, horizon, force, out, as_json, quiet)

@@ -64,7 +64,7 @@ def compare(environment: Environment, epsilon: float) -> tuple[dict[str, Any], s
 
 
 def _show(name: str, found: Functionals) -> str:
-    pedel = "too many policies to list" if found.pedel is None else number(found.pedel)
+    pedel = "-" if found.pedel is None else number(found.pedel)
     value_gap = "none" if found.value_gap is None else number(found.value_gap)
     policy_gap = number(found.policy_gap) if found.policy_gap else "0 (the best has a twin)"
     lines = [
@@ -72,7 +72,7 @@ def _show(name: str, found: Functionals) -> str:
         f"  PCE          {number(found.pce)}",
         f"  PRINCIPLE    {number(found.principle)}",
         f"  MOCA         {number(found.moca)}",
-        f"  PEDEL        {pedel}",
+        f"  PEDEL        {pedel}" + (" (too many policies)" if found.pedel is None else ""),
         f"  policy gap   {policy_gap}",
         f"  value gap    {value_gap}",
     ]

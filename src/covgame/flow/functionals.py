@@ -31,7 +31,7 @@ class Functionals:
     pce: float
     principle: float
     moca: float
-    pedel: float | None  # None where there are too many deterministic policies to list
+    pedel: float | None  # None where policies are too many to list, or numbers too far apart
     policy_gap: float  # Delta_min: 0 unless the best policy is unique
     value_gap: float | None  # the smallest positive one, None if there is none
 
@@ -114,8 +114,10 @@ def pedel(optimal: OptimalValues, epsilon: float) -> float | None:
 def smallest_policy_gap(optimal: OptimalValues) -> float:
     """Delta_min over deterministic policies: the gap of the second best, 0 if the best has a twin.
 
-    The first stage at which a policy differs from the best one is reached as likely as by the best
-    one, so the smallest gap is that of one different action.
+    Policies that act alike wherever some policy gets count as one (to the letter of the paper the
+    gap would always be 0: nobody is at the first stage outside s_1). The first stage at which a
+    policy differs from the best one is reached as likely as by the best one, so the smallest gap is
+    that of one different action.
     """
     transitions = optimal.transitions
     policy = dp.backward_induction(transitions, optimal.reward).policy

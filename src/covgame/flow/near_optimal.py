@@ -23,6 +23,9 @@ from covgame.types import FloatArray, FloatHS, FloatHSA, IntArray
 
 MOST_STEPS = 60
 CLOSE = 1e-9
+ROUNDING = 1e-14
+"""Value gaps below this times H are rounding errors of optimal actions."""
+
 BLOCK_ENTRIES = 4_000_000
 """Numbers that the recursions of one stage may hold; beyond that its cells come in blocks."""
 
@@ -49,7 +52,8 @@ def optimal_values(transitions: Transitions, reward: FloatHSA) -> OptimalValues:
     q = np.array(reward, dtype=np.float64)
     for h, kernel in enumerate(transitions.stages[:-1]):
         q[h] += kernel.expect(values[h + 1]).reshape(shape.states, shape.actions)
-    gaps = np.maximum(values[:, :, None] - q, 0.0)
+    gaps = values[:, :, None] - q
+    gaps[gaps < ROUNDING * shape.horizon] = 0.0
     gaps[:, ~transitions.allowed_actions] = np.inf
     return OptimalValues(transitions, reward, values, gaps)
 
@@ -121,33 +125,32 @@ class _Hulls:
         self, bonus: FloatArray, which: IntArray
     ) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
         """((loss, chance), gain) of the best policy when the cell earns a bonus."""
-        optimal = self.optimal
-        extra = np.maximum(bonus - self.gaps[which], 0.0)
-        columns = np.arange(len(which))
-        gain = np.zeros((optimal.transitions.shape.states, len(which)))
-        chance = np.zeros_like(gain)
-        gain[self.states[which], columns] = extra
-        chance[self.states[which], columns] = extra > 0
+        optimal, columns = self.optimal, np.arange(len(which))
+        states = self.states[which]
+        goes = bonus > self.gaps[which]
+        loss = np.zeros((optimal.transitions.shape.states, len(which)))
+        chance = np.zeros_like(loss)
+        loss[states, columns] = np.where(goes, self.gaps[which], 0.0)
+        chance[states, columns] = goes
         for h in range(self.h - 1, -1, -1):
             kernel = optimal.transitions.stages[h]
-            gain, chance = _step_back(kernel, optimal.gaps[h], gain, chance)
-        total = optimal.transitions.initial @ gain
-        likely = optimal.transitions.initial @ chance
-        return (np.maximum(likely * bonus - total, 0.0), likely), total
+            loss, chance = _step_back(kernel, optimal.gaps[h], bonus, loss, chance)
+        lost, likely = optimal.transitions.initial @ loss, optimal.transitions.initial @ chance
+        return (lost, likely), likely * bonus - lost
 
 
 def _step_back(
-    kernel: StageKernel, gaps: FloatArray, gain: FloatArray, chance: FloatArray
+    kernel: StageKernel, gaps: FloatArray, bonus: FloatArray, loss: FloatArray, chance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """One stage earlier: the gain over V* of the best action, and its chance of being there.
+    """One stage earlier: what the best action loses against V*, and its chance of being there.
 
-    Working with gains over V* instead of values keeps small bonuses apart from large values.
+    Losses are added up on the way; as a difference of large values they would be rounding errors.
     """
     states, actions = gaps.shape
-    per_action = kernel.expect(gain).reshape(states, actions, -1) - gaps[:, :, None]
-    chosen = per_action.argmax(axis=1)[:, None]
+    losses = gaps[:, :, None] + kernel.expect(loss).reshape(states, actions, -1)
     chances = kernel.expect(chance).reshape(states, actions, -1)
+    chosen = (bonus * chances - losses).argmax(axis=1)[:, None]
     return (
-        np.take_along_axis(per_action, chosen, axis=1)[:, 0],
+        np.take_along_axis(losses, chosen, axis=1)[:, 0],
         np.take_along_axis(chances, chosen, axis=1)[:, 0],
     )

@@ -12,27 +12,32 @@ from itertools import product
 
 import numpy as np
 
-from covgame.flow.highs import LinearProgram, Method, solve
+from covgame.errors import SolverFailed
+from covgame.flow.highs import Answer, LinearProgram, Method, solve
 from covgame.flow.min_flow import natural_flow
 from covgame.flow.near_optimal import OptimalValues
 from covgame.flow.polytope import FlowPolytope, SparseColumns, flow_polytope
-from covgame.types import FloatArray, FloatHSA, IntArray
+from covgame.types import FloatArray, IntArray
 
 MOST_POLICIES = 5_000
 CLOSE = 1e-4
 MOST_ROUNDS = 60
 HALVINGS = 24
+SMALLEST = 1e-9
+"""Tangents at still smaller shares of the largest flow would only spoil the numbers."""
+
+MIXTURES = np.concatenate([[0.0], np.logspace(-8, -1, 15)])
+"""How much of the spreading occupancy is mixed into a solution to evaluate it."""
 
 
 def pedel_objective(optimal: OptimalValues, h: int, least: float) -> float | None:
-    """The minimum over rho, within a ten-thousandth; None for too many policies."""
+    """The minimum over rho; None for too many policies, or if the solver gives up."""
     listed = _prefixes(optimal, h)
     if listed is None:
         return None
     chances, losses = listed
     weighted = (chances / np.maximum(least, losses)[:, None]) ** 2
-    unit = float(weighted.max())
-    return _Tangents(optimal, h, weighted / unit).minimum() * unit
+    return _Tangents(optimal, h, weighted).minimum()
 
 
 def _prefixes(optimal: OptimalValues, h: int) -> tuple[FloatArray, FloatArray] | None:
@@ -80,59 +85,89 @@ def _cheapest(rows: FloatArray, losses: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 class _Tangents:
-    """min_rho max_i sum_j weighted[i, j] / rho_j by linear programs with more and more tangents."""
+    """min_rho max_i sum_j weighted[i, j] / rho_j by linear programs with more and more tangents.
+
+    Flow is measured in multiples of an occupancy that spreads over all cells, so that numbers are
+    of order one; rho stands for these multiples from here on.
+    """
 
     def __init__(self, optimal: OptimalValues, h: int, weighted: FloatArray) -> None:
-        self.transitions = optimal.transitions.with_horizon(h + 1)
-        self.polytope: FlowPolytope = flow_polytope(self.transitions)
-        shape = self.transitions.shape
-        columns = self.polytope.column_of_cell()[h * shape.pairs :]
-        self.pairs = np.flatnonzero(weighted.any(axis=0))
-        self.columns = columns[self.pairs]
-        self.weighted = weighted[:, self.pairs]
-        self.spread: FloatHSA = natural_flow(self.transitions)
-        most = np.minimum(1.0, self.spread[h].ravel()[self.pairs] * shape.pairs)
-        places = np.arange(len(self.pairs))
-        self.at = (
-            np.tile(places, HALVINGS),
-            np.concatenate([most * 2.0**-i for i in range(HALVINGS)]),
-        )
+        transitions = optimal.transitions.with_horizon(h + 1)
+        self.polytope: FlowPolytope = flow_polytope(transitions)
+        spread = natural_flow(transitions).sum(axis=2).ravel()[self.polytope.states]
+        per_column = spread[self.polytope.state_of_cell] / transitions.shape.actions
+        self.unit = np.concatenate([[1.0], per_column])
+        self.flow = self.polytope.matrix.scaled(1 / spread, self.unit)
+        columns = self.polytope.column_of_cell()[h * transitions.shape.pairs :]
+        pairs = np.flatnonzero(weighted.any(axis=0))
+        self.columns = columns[pairs]
+        weighted = weighted[:, pairs] / self.unit[self.columns]
+        self.scale = float(weighted.max())
+        self.weighted = weighted / self.scale
+        places = np.arange(len(pairs))
+        most = 1 / self.unit[self.columns]
+        self.where = np.tile(places, HALVINGS)
+        self.at = np.concatenate([most * 2.0**-i for i in range(HALVINGS)])
+        self.least = SMALLEST * most
 
-    def minimum(self) -> float:
+    def minimum(self) -> float | None:
+        """The value within a ten-thousandth, None if the numbers defy the solver."""
         below, above = 0.0, np.inf
         for _ in range(MOST_ROUNDS):
-            answer = solve(self._program(), Method.VERTEX)
+            answer = self._solved()
+            if answer is None:
+                break
             below = max(below, answer.value)
             rho = answer.x[self.columns]
-            if (rho > 0).all():
-                above = min(above, float((self.weighted / rho).sum(axis=1).max()))
-            if above - below <= CLOSE * above:
+            above = min(above, self._objective(rho))
+            if above - below <= CLOSE * below:
                 break
-            where, at = self.at
-            new = np.maximum(rho, at.min() * 1e-3)
-            self.at = (
-                np.concatenate([where, np.arange(len(rho))]),
-                np.concatenate([at, new]),
-            )
-        return above if np.isfinite(above) else below
+            self.where = np.concatenate([self.where, np.arange(len(rho))])
+            self.at = np.concatenate([self.at, np.maximum(rho, self.least)])
+        return above * self.scale if above - below <= 100 * CLOSE * below else None
+
+    def _solved(self) -> Answer | None:
+        """The program of the tangents so far; some methods mind its large and small numbers."""
+        program = self._program()
+        for method in (Method.VERTEX, Method.SIMPLEX, Method.PRIMAL):
+            try:
+                return solve(program, method)
+            except SolverFailed:
+                continue
+        return None
+
+    def _objective(self, rho: FloatArray) -> float:
+        """The true objective of the best mixture of a solution with the spreading occupancy."""
+        best = np.inf
+        for share in MIXTURES:
+            mixed = (1 - share) * rho + share
+            if (mixed > 0).all():
+                best = min(best, float((self.weighted / mixed).sum(axis=1).max()))
+        return best
 
     def _program(self) -> LinearProgram:
         """Columns: episodes and flow, u_j above the tangents of 1/rho_j, and the maximum t."""
-        flow = self.polytope.matrix
-        n_flow, n_pairs = 1 + len(self.polytope.cells), len(self.pairs)
-        where, at = self.at
-        n_tangents = len(at)
+        n_flow, n_pairs, n_policies = len(self.unit), len(self.columns), len(self.weighted)
         policy, pair = np.nonzero(self.weighted)
-        tangent, first = np.arange(n_tangents), flow.rows
-        last = first + n_tangents
-        row = [flow.index, first + tangent, first + tangent, last + policy]
-        column = [flow.column, self.columns[where], n_flow + where, n_flow + pair]
+        tangent = self.flow.rows + np.arange(len(self.at))
+        row_of_policy = self.flow.rows + len(self.at) + np.arange(n_policies)
         # u + rho/at^2 >= 2/at, times at;  t - sum weighted u >= 0
-        value = [flow.value, 1 / at, at, -self.weighted[policy, pair]]
-        row.append(last + np.arange(len(self.weighted)))
-        column.append(np.full(len(self.weighted), n_flow + n_pairs))
-        value.append(np.ones(len(self.weighted)))
-        rows, columns = last + len(self.weighted), n_flow + n_pairs + 1
+        row = [self.flow.index, tangent, tangent, row_of_policy[policy], row_of_policy]
+        column = [
+            self.flow.column,
+            self.columns[self.where],
+            n_flow + self.where,
+            n_flow + pair,
+            np.full(n_policies, n_flow + n_pairs),
+        ]
+        value = [
+            self.flow.value,
+            1 / self.at,
+            self.at,
+            -self.weighted[policy, pair],
+            np.ones(n_policies),
+        ]
+        rows, columns = self.flow.rows + len(self.at) + n_policies, n_flow + n_pairs + 1
         matrix = SparseColumns.from_entries(
             rows, columns, np.concatenate(row), np.concatenate(column), np.concatenate(value)
         )
@@ -140,8 +175,8 @@ class _Tangents:
         cost[-1] = 1.0
         lower, upper = np.zeros(columns), np.full(columns, np.inf)
         lower[0] = upper[0] = 1.0
-        row_lower = np.concatenate(
-            [np.zeros(flow.rows), np.full(n_tangents, 2.0), np.zeros(len(self.weighted))]
-        )
-        row_upper = np.concatenate([np.zeros(flow.rows), np.full(rows - flow.rows, np.inf)])
+        row_lower = np.zeros(rows)
+        row_lower[tangent] = 2.0
+        row_upper = np.full(rows, np.inf)
+        row_upper[: self.flow.rows] = 0.0
         return LinearProgram(cost, lower, matrix, row_lower, row_upper, upper)

@@ -5,8 +5,8 @@ distribution may need: one that is well covered by the data and may still be opt
 
 Where the paper prunes each phase's data to bound the number of episodes inside a logarithm, phase k
 ends here at the first t with n^t >= 2^k min(sup rho + 2 sqrt(H beta^bpi(t, delta/2) 2^(1-k)), 1):
-the target grows with t, and the induction of Lemma 16 holds with t_k itself. ``pruned=True`` is the
-published form (see ``pruning``).
+the target grows with t, and the induction of Lemma PRINCIPLE-optimal-never-elim holds with t_k
+itself. ``pruned=True`` is the published form (see ``pruning``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class ImplicitElimination:
 
     ``exists`` says which cells some policy reaches: the algorithm takes that as given.
     Where episodes start in one of several states, thresholds are those of a world with one stage
-    more, at which nothing is decided but the first state.
+    more, at which nothing is decided but the first state. Rewards are divided by the width of
+    their range inside; where episodes may end, 0 has to be in it.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ImplicitElimination:
         exists: BoolHSA,
         *,
         random_start: bool = False,
+        reward_range: tuple[float, float] = (0.0, 1.0),
         suprema: Suprema | None = None,
         pruned: bool = False,
     ) -> None:
@@ -77,6 +79,8 @@ class ImplicitElimination:
         )
         self.suprema = suprema or ("exact" if self.world.cells <= EXACT_CELLS else "relaxed")
         self.needs_episodes = self.pruned = pruned
+        low, high = reward_range
+        self.unit, self.value_range = high - low, (H * low, H * high)
         self.counts = Counts(self.world, pooled=False)
         self.phases: list[Phase] = []
         self.part: Part | None = None
@@ -93,8 +97,8 @@ class ImplicitElimination:
         return sqrt(self.thresholds.shape.horizon * beta * 2.0**-k)
 
     def bound_after(self, k: int) -> float | None:
-        """sqrt(2^(2-k) H beta^bpi(t_k, delta/2)) (line 20); the burn-in has none."""
-        return 2 * self.width(k, self.counts.n_episodes) if k else None
+        """sqrt(2^(2-k) H beta^bpi(t_k, delta/2)) (line 19); the burn-in has none."""
+        return 2 * self.unit * self.width(k, self.counts.n_episodes) if k else None
 
     @property
     def bound(self) -> float | None:
@@ -153,6 +157,8 @@ class ImplicitElimination:
         if self.k == 0 or slack >= 1:
             return None
         covered = self._well_covered(self.k - 1)
+        if self.k == 1:  # Omega^0 holds all distributions
+            return covered.bounds(-np.inf)
         try:
             value = covered.best_value - 2 * self.width(self.k - 1, self.counts.n_episodes)
             if self.suprema == "exact":
@@ -163,7 +169,8 @@ class ImplicitElimination:
 
     def _well_covered(self, k: int) -> WellCovered:
         model = self.model
-        return WellCovered(model.transitions, model.rewards, np.ldexp(self.counts.visits, -k))
+        rewards = model.rewards / self.unit
+        return WellCovered(model.transitions, rewards, np.ldexp(self.counts.visits, -k))
 
     # ------------------------------------------------------------------ what came of it
 
@@ -213,14 +220,15 @@ class ImplicitElimination:
             policy, occupancy = covered.best
         except Infeasible:
             return None
-        t, H = self.counts.n_episodes, self.world.horizon
+        t = self.counts.n_episodes
         beta = self.thresholds.best_policy(t, self.delta / 2)
         visits = np.maximum(self.counts.visits, 1)
         unsure = (occupancy**2 / visits).sum() + (1.0 / t if self._lifted else 0.0)
+        least, most = self.value_range
         return Conclusion(
             policy,
-            lower=max(0.0, covered.best_value - sqrt(beta * unsure)),
-            upper=min(float(H), covered.best_value + self.width(k, t)),
+            lower=max(least, self.unit * (covered.best_value - sqrt(beta * unsure))),
+            upper=min(most, self.unit * (covered.best_value + self.width(k, t))),
         )
 
     @property

@@ -54,7 +54,8 @@ def forecast_reward_free(
     H, S, A = thresholds.shape.hsa
     precision = epsilon / (4 * S * H**2)
     each = thresholds.visitation_episodes(precision, delta / 3 / (S * H))
-    once, proportional = float(A), float(A)
+    # At the first stage states that are hardly ever first may be dropped, eps_0 of each.
+    once, proportional = float(A), A * max(0.0, 1 - S * precision)
     if transitions is not None:
         # On the good event X_hat contains all (h,s) with W >= eps_0, and upper bounds are above W.
         reach = dp.reachability(transitions)

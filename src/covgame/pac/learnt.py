@@ -10,7 +10,7 @@ from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
-from covgame.types import FloatArray, FloatHSA, IntArray, Policy, Shape
+from covgame.types import BoolArray, FloatArray, FloatHSA, IntArray, Policy, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +23,7 @@ class LearntModel:
     transitions: Transitions
     rewards: FloatHSA
     visits: IntArray  # (H, S, A)
+    allowed: BoolArray | None = None  # (S, A), where some actions are forbidden
 
     @classmethod
     def of(cls, counts: Counts) -> LearntModel:
@@ -34,7 +35,10 @@ class LearntModel:
 
     def plan(self, reward: FloatArray) -> Policy:
         """An optimal policy on the model; ``reward`` is (H, S, A), (S, A) or (S,)."""
-        return dp.backward_induction(self.transitions, self._spread(reward)).policy
+        wanted = self._spread(reward)
+        if self.allowed is not None:
+            wanted = np.where(self.allowed, wanted, -np.inf)
+        return dp.backward_induction(self.transitions, wanted).policy
 
     def value(self, policy: Policy, reward: FloatArray) -> float:
         """What a policy earns on the model, from its first states on."""

@@ -18,7 +18,7 @@ from covgame.types import FloatHSA, Shape
 def prune(episodes: Iterable[Episode], target: FloatHSA) -> Iterator[Episode]:
     """The episodes that it keeps: each meets a cell that has fewer visits than it should have.
 
-    Ends as soon as every cell has its visits. At most sum c episodes are kept.
+    Ends as soon as every cell has its visits. At most sum c episodes are kept, each c rounded up.
     """
     shape = Shape(*target.shape)
     visits = np.zeros(shape.cells)

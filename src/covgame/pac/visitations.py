@@ -1,8 +1,9 @@
 """EstimateVisitations (Algorithm 5): how likely can each state be reached at each stage?
 
 For one (h,s) a regret minimiser plays T episodes for the reward 1{(h,s)}; the share of its visits
-bounds W_h(s) = max_pi p_h^pi(s) from both sides (Theorem 9). The minimiser is UCBVI: the planner of
-the game, against an adversary that asks for nothing but (h,s) and never has enough.
+bounds W_h(s) = max_pi p_h^pi(s) from both sides (Theorem estimate-visitations). The minimiser is
+UCBVI: the planner of the game, against an adversary that asks for nothing but (h,s) and never has
+enough.
 """
 
 from __future__ import annotations

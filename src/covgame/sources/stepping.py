@@ -105,6 +105,7 @@ class StepSource:
     """Plays episodes of an environment; its randomness is seeded by (seed, episode)."""
 
     stationary = True
+    reward_range: tuple[float, float] | None = None  # what it may pay, where somebody relies on it
 
     def __init__(self, stepper: Stepper, states: States, horizon: int, seed: int) -> None:
         self.stepper, self.states = stepper, states
@@ -163,7 +164,7 @@ class StepSource:
             number = numbers[h] if drawn else 0.0
             action = self._action(policy, h, state, number)
             seen = self.stepper.step(action)
-            reward = _checked_reward(seen.reward)
+            reward = _checked_reward(seen.reward, self.reward_range)
             over = bool(seen.terminated) or bool(seen.truncated) or h + 1 == self.horizon
             following = END if seen.terminated else self._state(seen.observation, seen.mask)
             if seen.truncated and following != END and h + 1 < self.horizon:
@@ -213,13 +214,18 @@ class StepSource:
         return 0 if allowed is None else int(allowed.argmax())
 
 
-def _checked_reward(reward: Any) -> float:
+def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:
     try:
         value = float(reward)
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
         raise EnvironmentFailed(f"it paid the reward {reward!r}, which is no finite number")
+    if allowed is not None and not allowed[0] <= value <= allowed[1]:
+        low, high = allowed
+        raise EnvironmentFailed(
+            f"it paid the reward {value:g}, outside [{low:g}, {high:g}]; say --reward-range LO,HI"
+        )
     return value
 
 

@@ -58,4 +58,5 @@ class LearningManifest(BaseModel):
     scale: Number
     suprema: Literal["exact", "relaxed"] | None
     prune: Annotated[bool, Field(strict=True)]
+    reward_range: tuple[Number, Number]
     state: Literal["running", "stopped", "finished"]

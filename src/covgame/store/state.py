@@ -50,6 +50,7 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
         "target_rows": game.target.rows,
         "target_counts": game.target.counts,
         "numbers": np.array([state.total, state.variance, state.rate, state.shift]),
+        **({} if game.allowed is None else {"allowed": game.allowed}),
     }
 
 

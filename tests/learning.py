@@ -1,0 +1,24 @@
+"""Plays the parts of an algorithm, as ``exploring`` does, without a run around it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from covgame.mdp.model import TabularMDP
+from covgame.pac.parts import Algorithm
+from covgame.sources.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
+
+Learner = TypeVar("Learner", bound=Algorithm)
+
+
+def learn(algorithm: Learner, world: TabularMDP, seed: int = 0) -> Learner:
+    """Play by counts until the algorithm has seen enough."""
+    number = 0
+    while (part := algorithm.next_part()) is not None:
+        growth = GROWTH if part.episodes is None else COARSE
+        player = CountsPlayer(part.game, world, 1000 * seed + number, growth)
+        while not part.over:
+            player.play(MOST_EPISODES if part.left is None else part.left)
+        algorithm.tell(part, [])
+        number += 1
+    return algorithm
