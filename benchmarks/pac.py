@@ -28,6 +28,8 @@ from covgame.flow.functionals import functionals
 from covgame.flow.min_flow import min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
+from covgame.pac.best_policy import ImplicitElimination
+from covgame.pac.reward_free import ProportionalCoverage
 from covgame.pac.visitations import EstimateVisitations
 from covgame.pac.worst_case import worst_reward
 from covgame.sources.by_counts import COARSE, CountsPlayer
@@ -143,11 +145,14 @@ def scan_one(states: int, actions: int, horizon: int, epsilon: float) -> dict[st
     began = time.perf_counter()
     run = cg.explore(world, epsilon=epsilon, delta=DELTA, preset="paper")
     seconds = time.perf_counter() - began
-    visited = run.algorithm.visitations
+    pce = run.algorithm
+    if not isinstance(pce, ProportionalCoverage):
+        raise TypeError("the paper's preset is PCE")
+    visited = pce.visitations
     upper = np.where(visited.kept(), visited.upper, 0.0)
     cost = _cost(world, upper)
     cost_of_one = _cost(world, (upper > 0).astype(np.float64))
-    thresholds = run.algorithm.thresholds
+    thresholds = pce.thresholds
     phases = []
     for k, phase in enumerate(run.phases[visited.done + 1 :], start=1):
         wanted = 2.0**k * upper[upper > 0]
@@ -234,10 +239,13 @@ def two_branches(epsilons: list[float]) -> list[dict[str, Any]]:
     for epsilon in epsilons:
         began = time.perf_counter()
         run = cg.identify(world, epsilon=epsilon, delta=DELTA, preset="paper")
-        exists = run.algorithm.exists
+        principle = run.algorithm
+        if not isinstance(principle, ImplicitElimination):
+            raise TypeError("the paper's preset is PRINCIPLE")
+        exists = principle.exists
         barren = exists.copy()
         barren[:, : 1 + max(1, round(math.log(8)))] = False
-        uniform = 2.0 ** (run.algorithm.k - 1)
+        uniform = 2.0 ** (principle.k - 1)
         everything = _needed(world, np.where(exists, uniform, 0.0))
         entered = int(run.counts.visits[0, 0, 1:].sum())
         needed = _needed(world, np.where(barren, uniform, 0.0))
@@ -246,7 +254,7 @@ def two_branches(epsilons: list[float]) -> list[dict[str, Any]]:
             {
                 "epsilon": epsilon,
                 "episodes": run.n_episodes,
-                "phases": run.algorithm.k - 1,
+                "phases": principle.k - 1,
                 "entered_over_uniform": entered / needed,
                 "episodes_over_uniform": run.n_episodes / everything,
                 "functional_share": found.principle / found.pce,

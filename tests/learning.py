@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from covgame.mdp.model import TabularMDP
-from covgame.pac.parts import Algorithm
+from covgame.pac.parts import Algorithm, Part
 from covgame.sources.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
 
 Learner = TypeVar("Learner", bound=Algorithm)
@@ -15,6 +15,7 @@ def learn(algorithm: Learner, world: TabularMDP, seed: int = 0) -> Learner:
     """Play by counts until the algorithm has seen enough."""
     number = 0
     while (part := algorithm.next_part()) is not None:
+        assert isinstance(part, Part)
         growth = GROWTH if part.episodes is None else COARSE
         player = CountsPlayer(part.game, world, 1000 * seed + number, growth)
         while not part.over:

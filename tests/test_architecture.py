@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "flow": BASE | {"mdp", "targets"},
     "game": BASE | {"mdp", "targets", "flow"},
     "kernels": BASE | {"game"},
-    "pac": BASE | {"mdp", "targets", "flow", "game"},
+    "pac": BASE | {"mdp", "targets", "flow", "game", "kernels"},
     "sources": BASE | {"mdp", "targets", "game", "kernels"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
@@ -42,7 +42,7 @@ MAY_IMPORT = {
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
-    "numba": {"kernels/game.py"},
+    "numba": {"kernels/game.py", "kernels/confidence.py"},
     "gymnasium": {"sources/gymnasium_envs.py"},
     "pyarrow": {"store/episodes.py"},
     "rich": {"cli/cover.py"},

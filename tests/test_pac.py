@@ -252,17 +252,18 @@ def test_principle_keeps_the_best_policy(suprema: str, spread_start: bool) -> No
     occupancy = dp.occupancy(world.transitions, best)
 
     class Watched(ImplicitElimination):
-        def tell(self, part: Part, episodes: object = ()) -> None:
+        def tell(self, part: Part, episodes: object = ()) -> bool:
             before = self.k
             super().tell(part, [])
             if self.k == before:
-                return
+                return False
             k, model = before, self.model
             estimated = dp.occupancy(model.transitions, best)
             assert (self.counts.visits >= 2.0**k * occupancy - 1e-6).all()
             assert (self.counts.visits >= 2.0**k * estimated - 1e-6).all()
             lowest = self._well_covered(k).best_value - 2 * self.width(k, self.counts.n_episodes)
             assert (estimated * model.rewards).sum() >= lowest
+            return True
 
     epsilon = 0.15
     learner = Watched(

@@ -23,9 +23,12 @@ from covgame.jsonfile import check_content
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.pac.best_policy import Conclusion, ImplicitElimination, Suprema
+from covgame.pac.certificates import Range
+from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.pac.forecast import Forecast, forecast_best_policy, forecast_reward_free
 from covgame.pac.learnt import LearntModel
-from covgame.pac.parts import Part, Phase
+from covgame.pac.mixtures import Structure
+from covgame.pac.parts import AnyPart, Part, Phase, PolicyPart
 from covgame.pac.reward_free import ProportionalCoverage
 from covgame.planning import number
 from covgame.rng import episode_seed
@@ -35,6 +38,7 @@ from covgame.runs import (
     Source,
     check_common,
     environment_of,
+    is_whole,
     next_size,
     open_source,
     versions,
@@ -42,6 +46,7 @@ from covgame.runs import (
 from covgame.sources.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
 from covgame.sources.compiled import CompiledPlayer
 from covgame.sources.environments import Environment, as_environment
+from covgame.sources.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.stepped import SteppedPlayer
 from covgame.sources.stepping import StepSource
@@ -57,6 +62,10 @@ Command = Literal["explore", "identify"]
 Preset = Literal["certified", "paper"]
 Play = Literal["exact", "counts"]
 Stopped = Literal["rule", "budget", "interrupted", "failed"]
+
+Player = (
+    CountsPlayer | CompiledPlayer | SteppedPlayer | PolicyByCounts | PolicyCompiled | PolicyStepped
+)
 
 PARTS = 3
 """The stream of random numbers that gives every part its own seed."""
@@ -83,6 +92,9 @@ class Settings:
     suprema: Suprema | None = None  # identify: programs with all caps, or without; None by size
     prune: bool = False  # identify: the published form
     reward_range: tuple[float, float] = (0.0, 1.0)  # what the environment may pay
+    return_high: float | None = None  # the most that an episode may pay in all
+    most_successors: int | None = None  # of a state and an action, the end among them
+    stage_dependent: bool = False  # do not pool what is learnt over stages (certified)
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
@@ -91,10 +103,11 @@ class Settings:
                 raise BadInput(f"{name} is a positive number, not {value!r}")
         if self.preset not in get_args(Preset):
             raise BadInput(f"the presets are certified and paper, not {self.preset!r}")
-        if self.preset == "certified":
-            raise BadInput(
-                f"the preset certified is not there yet; {self.command} --preset paper is"
-            )
+        if self.preset == "certified" and (self.scale != 1 or self.prune or self.suprema):
+            raise BadInput("scale, suprema and prune belong to --preset paper")
+        most = self.most_successors
+        if most is not None and (not is_whole(most) or most < 1):
+            raise BadInput(f"the most successors are a whole number from 1 on, not {most!r}")
         if self.play not in (None, *get_args(Play)):
             raise BadInput(f"play exact or by counts, not {self.play!r}")
         if self.suprema not in (None, *get_args(Suprema)):
@@ -107,7 +120,9 @@ class Settings:
         object.__setattr__(self, "seed", int(self.seed))
 
 
-Learner = TypeVar("Learner", ProportionalCoverage, ImplicitElimination)
+Explorer = ProportionalCoverage | CertifiedExploration
+Identifier = ImplicitElimination | CertifiedIdentification
+Learner = TypeVar("Learner", bound=Explorer | Identifier)
 
 
 @dataclass(eq=False)
@@ -121,7 +136,7 @@ class LearningRun(Generic[Learner]):
     forecast: Forecast = field(repr=False)
     n_parts: int = 0  # finished
     n_before: int = 0  # their episodes
-    part: Part | None = field(default=None, repr=False)
+    part: AnyPart | None = field(default=None, repr=False)
     folder: RunFolder | None = field(default=None, repr=False)
     stopped: Stopped | None = None
     failure: str | None = None
@@ -160,6 +175,8 @@ class LearningRun(Generic[Learner]):
     @property
     def guarantee(self) -> str:
         """What the answer is worth."""
+        if self.settings.preset == "certified":
+            return f"certified, with probability {1 - self.settings.delta:g} (docs/certified.md)"
         if self.settings.scale != 1:
             return f"none: the paper's thresholds were scaled by {self.settings.scale:g}"
         if self.settings.prune:
@@ -173,7 +190,8 @@ class LearningRun(Generic[Learner]):
     def by_counts(self) -> bool:
         if self.settings.play is not None:
             return self.settings.play == "counts"
-        return isinstance(self.source, SimulatedSource) and not self.settings.prune
+        simulated = isinstance(self.source, SimulatedSource)
+        return simulated and self.settings.preset == "paper" and not self.settings.prune
 
     @property
     def path(self) -> Path | None:
@@ -245,7 +263,7 @@ def describe(phase: Phase) -> str:
     return f"{phase.name:<32} {number(phase.episodes):>12} {phase.wanted:>7,} {most:>10} {bound:>8}"
 
 
-class Exploration(LearningRun[ProportionalCoverage]):
+class Exploration(LearningRun[Explorer]):
     """A run of ``explore``."""
 
     TITLE = "a model that is good enough for any reward"
@@ -264,7 +282,7 @@ class Exploration(LearningRun[ProportionalCoverage]):
         return [("error", f"at most {number(self.certified_error)} for any reward in [0, 1]")]
 
 
-class Identification(LearningRun[ImplicitElimination]):
+class Identification(LearningRun[Identifier]):
     """A run of ``identify``."""
 
     TITLE = "a policy close to the best"
@@ -328,12 +346,17 @@ def explore(
     play: Play | None = None,
     max_episodes: int | None = None,
     scale: float = 1.0,
+    most_successors: int | None = None,
+    stage_dependent: bool = False,
     force: bool = False,
     out: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
     """Explore without a reward until ``run.model.plan(reward)`` is eps-optimal for any reward."""
-    settings = Settings("explore", epsilon, delta, seed, preset, play, max_episodes, scale)
+    settings = Settings(
+        "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
+        most_successors=most_successors, stage_dependent=stage_dependent,
+    )  # fmt: skip
     run = start(env, settings, horizon=horizon, force=force)
     return cast("Exploration", _to_the_end(run, out, progress))
 
@@ -352,6 +375,9 @@ def identify(
     suprema: Suprema | None = None,
     prune: bool = False,
     reward_range: tuple[float, float] = (0.0, 1.0),
+    return_high: float | None = None,
+    most_successors: int | None = None,
+    stage_dependent: bool = False,
     force: bool = False,
     out: str | Path | None = None,
     progress: Progress | None = None,
@@ -359,7 +385,7 @@ def identify(
     """Find a policy whose value is within epsilon of the best, for the environment's reward."""
     settings = Settings(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
-        reward_range,
+        reward_range, return_high, most_successors, stage_dependent,
     )  # fmt: skip
     run = start(env, settings, horizon=horizon, force=force)
     return cast("Identification", _to_the_end(run, out, progress))
@@ -404,9 +430,11 @@ def _new_run(environment: Environment, settings: Settings) -> AnyRun:
     source = open_source(environment, settings.seed)
     if source.discovers_states:
         raise BadInput(
-            "the paper's thresholds need the number of states beforehand, and "
+            "confidence sets need the number of states beforehand, and "
             f"{environment.name} only shows its states as it goes"
         )
+    if settings.preset == "certified":
+        return _new_certified(environment, settings, source)
     thresholds = PaperThresholds(source.shape, settings.scale)
     model, asked = environment.model, (settings.epsilon, settings.delta)
     transitions = model.transitions if model else None
@@ -422,7 +450,7 @@ def _new_run(environment: Environment, settings: Settings) -> AnyRun:
         thresholds,
         *asked,
         exists,
-        random_start=int((known.initial > 0).sum()) > 1,
+        random_start=not _one_start(known),
         suprema=settings.suprema,
         pruned=settings.prune,
         reward_range=_paid(settings, known),
@@ -432,6 +460,34 @@ def _new_run(environment: Environment, settings: Settings) -> AnyRun:
         principle.thresholds, precision, settings.delta, exists, transitions
     )
     return Identification(environment, settings, principle, source, forecast)
+
+
+def _new_certified(environment: Environment, settings: Settings, source: Source) -> AnyRun:
+    model = environment.model
+    simulated = isinstance(source, SimulatedSource)
+    structure = Structure(
+        most_successors=settings.most_successors,
+        # In the paper's setting the first state is given; an environment has to show it.
+        known_start=model.initial if model and simulated and _one_start(model) else None,
+        allowed=model.transitions.allowed if model else None,
+    )
+    counts = Counts(source.shape, pooled=source.stationary and not settings.stage_dependent)
+    asked = (counts, structure, float(settings.epsilon), settings.delta)
+    nothing = Forecast(())
+    if settings.command == "explore":
+        return Exploration(environment, settings, CertifiedExploration(*asked), source, nothing)
+    if model is not None:
+        _check_rewards(model, settings, source)
+    elif isinstance(source, StepSource):
+        source.reward_range = settings.reward_range
+    low, high = settings.reward_range if isinstance(source, StepSource) else (0.0, 1.0)
+    earned = Range(low, high, settings.return_high)
+    learner = CertifiedIdentification(*asked, earned)
+    return Identification(environment, settings, learner, source, nothing)
+
+
+def _one_start(model: TabularMDP) -> bool:
+    return int((model.initial > 0).sum()) == 1
 
 
 def _check_rewards(model: TabularMDP, settings: Settings, source: Source) -> None:
@@ -525,6 +581,9 @@ def load(path: str | Path, max_episodes: int | None = None) -> AnyRun:
         asked.suprema,
         asked.prune,
         asked.reward_range,
+        asked.return_high,
+        asked.most_successors,
+        asked.stage_dependent,
     )
     run = _new_run(environment_of(folder), settings)
     run.folder = folder
@@ -563,8 +622,12 @@ def run_arrays(run: AnyRun) -> dict[str, Any]:
     if run.allowed is not None:
         arrays["allowed"] = run.allowed
     if run.part is not None and not algorithm.needs_episodes:
-        game = game_arrays(run.part.game)
-        arrays |= {f"game_{name}": value for name, value in game.items()}
+        playing = (
+            game_arrays(run.part.game)
+            if isinstance(run.part, Part)
+            else counts_arrays(run.part.counts)
+        )
+        arrays |= {f"part_{name}": value for name, value in playing.items()}
     return arrays
 
 
@@ -578,11 +641,13 @@ def _restore(run: AnyRun, arrays: Arrays) -> None:
         algorithm.restore(progress["state"])
     except (KeyError, ValueError, TypeError) as error:
         raise BadInput(f"counts.npz does not fit to this run ({error})") from error
-    saved = {name[5:]: value for name, value in arrays.items() if name.startswith("game_")}
+    saved = {name[5:]: value for name, value in arrays.items() if name.startswith("part_")}
     if saved:
         run.part = algorithm.next_part()
-        if run.part is not None:
+        if isinstance(run.part, Part):
             run.part.game = _restored(run.part.game, saved)
+        elif run.part is not None:
+            restore_counts(run.part.counts, saved)
 
 
 def _restored(game: Game, arrays: Arrays) -> Game:
@@ -629,7 +694,7 @@ def play_parts(run: AnyRun) -> Generator[AnyRun]:
 
 def _blocks(
     run: AnyRun,
-    part: Part,
+    part: AnyPart,
     recorder: Recorder | CountsRecorder | None,
     interruption: Interruption,
 ) -> Iterator[Block]:
@@ -654,19 +719,20 @@ def _blocks(
         yield block
 
 
-def _finish(run: AnyRun, part: Part, episodes: list[Block]) -> None:
+def _finish(run: AnyRun, part: AnyPart, episodes: list[Block]) -> None:
     """Tell the algorithm; if it wants more of the same part, the part goes on."""
-    finished_before = len(run.phases)
-    run.algorithm.tell(part, episodes)
-    if len(run.phases) > finished_before:
+    algorithm: Any = run.algorithm  # who hands out parts of a kind takes them
+    if algorithm.tell(part, episodes):
         run.n_parts += 1
         run.n_before += part.played
         run.part = None
 
 
-def _player(run: AnyRun, part: Part) -> CountsPlayer | CompiledPlayer | SteppedPlayer:
+def _player(run: AnyRun, part: AnyPart) -> Player:
     """Who plays a part; each has a seed of its own, because each counts episodes from 0."""
     seed = episode_seed(run.settings.seed, PARTS, run.n_parts)
+    if isinstance(part, PolicyPart):
+        return _policy_player(run, part, seed)
     part.game.allowed = run.allowed
     if isinstance(run.source, StepSource):
         run.source.seed, run.source.allowed = seed, run.allowed
@@ -678,6 +744,19 @@ def _player(run: AnyRun, part: Part) -> CountsPlayer | CompiledPlayer | SteppedP
     most = max(1, STEPS_PER_BLOCK // source.shape.horizon)
     record = run.folder is not None or run.algorithm.needs_episodes
     return CompiledPlayer(part.game, source, most=most, record=record)
+
+
+def _policy_player(run: AnyRun, part: PolicyPart, seed: int) -> Player:
+    """Who plays the episodes of one policy."""
+    if isinstance(run.source, StepSource):
+        run.source.seed, run.source.allowed = seed, run.allowed
+        return PolicyStepped(part.policy, part.counts, run.source)
+    if run.by_counts:
+        return PolicyByCounts(part.policy, part.counts, run.source.model, seed)
+    source = SimulatedSource(run.source.model, seed)
+    most = min(part.left, max(1, STEPS_PER_BLOCK // source.shape.horizon))
+    record = run.folder is not None
+    return PolicyCompiled(part.policy, part.counts, source, most=most, record=record)
 
 
 def _recorder(run: AnyRun) -> Recorder | CountsRecorder | None:

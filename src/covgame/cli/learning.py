@@ -21,6 +21,8 @@ WIDEST_TABLE = 40
 
 def announce(run: AnyRun) -> None:
     """What the run will take at least, part by part."""
+    if not run.forecast.needs:
+        return
     parts = "; ".join(f"{need.part} {number(need.episodes)}" for need in run.forecast.needs)
     say(f"this takes at least {number(run.forecast.episodes)} episodes: {parts}")
     if run.settings.scale != 1:
@@ -47,7 +49,7 @@ def in_words(phase: Phase, epsilon: float) -> str:
     if phase.bound is None:
         return said
     sign = "<=" if phase.bound <= epsilon else ">"
-    return f"{said}, {phase.wanted:,} cells wanted; bound {phase.bound:.4g} {sign} {epsilon:g}"
+    return f"{said}, {phase.wanted:,} cells; bound {phase.bound:.4g} {sign} {epsilon:g}"
 
 
 def plan_on_run(path: Path, reward: Path) -> dict[str, Any]:

@@ -214,6 +214,16 @@ def learning_options(command: Command) -> Command:
             help="The folder of the run; a fresh one in runs/ if left out.",
         ),
         click.option(
+            "--most-successors",
+            type=int,
+            help="No state and action lead to more different successors (the end is one).",
+        ),
+        click.option(
+            "--stage-dependent",
+            is_flag=True,
+            help="Do not pool what is learnt over stages, also where ENV is stationary.",
+        ),
+        click.option(
             "--force", is_flag=True, help="Begin also what is not likely to end in a lifetime."
         ),
         click.option(
@@ -266,21 +276,27 @@ def explore(
     how: Literal["exact", "counts"] | None,
     max_episodes: int | None,
     scale: float,
+    most_successors: int | None,
+    stage_dependent: bool,
     force: bool,
     out: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Reward-free exploration (PCE): a model that is good enough for any reward.
+    """Reward-free exploration: a model that is good enough for any reward.
 
     \b
     Afterwards covgame policy RUN --reward FILE plans on it.
-    Example:
+    Examples:
+      covgame explore riverswim:states=6,horizon=10 --epsilon 1
       covgame explore garnet:states=3,actions=2,horizon=3 --epsilon 1.5 --preset paper
     """
     from covgame.exploring import Settings
 
-    settings = Settings("explore", epsilon, delta, seed, preset, how, max_episodes, scale)
+    settings = Settings(
+        "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
+        most_successors=most_successors, stage_dependent=stage_dependent,
+    )  # fmt: skip
     begin_learning(env, settings, horizon, force, out, as_json, quiet)
 
 
@@ -297,6 +313,7 @@ def explore(
     show_default=True,
     help="LO,HI: what the environment may pay.",
 )
+@click.option("--return-range", help="LO,HI: a known range of the sum of an episode's rewards.")
 @click.option(
     "--prune",
     is_flag=True,
@@ -313,25 +330,30 @@ def identify(
     how: Literal["exact", "counts"] | None,
     max_episodes: int | None,
     scale: float,
+    most_successors: int | None,
+    stage_dependent: bool,
     suprema: Literal["exact", "relaxed"] | None,
     reward_range: str,
+    return_range: str | None,
     prune: bool,
     force: bool,
     out: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Best-policy identification (PRINCIPLE): a policy close to the best for ENV's reward.
+    """Best-policy identification: a policy close to the best for ENV's reward.
 
     \b
-    Example:
+    Examples:
+      covgame identify gym:FrozenLake-v1 --horizon 20 --epsilon 0.2 --return-range 0,1
       covgame identify garnet:states=3,actions=2,horizon=3 --epsilon 1 --preset paper
     """
     from covgame.exploring import Settings
 
     settings = Settings(
         "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
-        as_range(reward_range),
+        as_range(reward_range), None if return_range is None else as_range(return_range)[1],
+        most_successors, stage_dependent,
     )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")

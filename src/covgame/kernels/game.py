@@ -988,3 +988,38 @@ def play_counted(  # type: ignore[no-untyped-def]
             if _is_covered(counts, collected):
                 return COVERED, played
     return BUDGET, played
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def play_policy(  # type: ignore[no-untyped-def]
+    most_episodes, first_episode, seed, stream, chosen, world, learnt, workspace, record, recording
+):
+    """Play up to so many episodes of one policy; returns (why it ended, episodes, steps)."""
+    shape = learnt.visits.shape
+    H, S, A = shape
+    path, path_next = workspace.path, workspace.path_next
+    steps = ZERO
+    for played in range(most_episodes):
+        if not _has_room(learnt.entries, learnt.used, H):
+            return POOL_FULL, played, steps
+        key = _key(seed, stream, first_episode + played)
+        s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
+        length = ZERO
+        while s >= 0:
+            pair = s * A + chosen[length, s]
+            cell = length * S * A + pair
+            s = LAST
+            if length + 1 < H:
+                row = pair if world.stationary else cell
+                number = _uniform(key, 2 + 3 * length)
+                first, last = world.start[row], world.start[row + 1]
+                s = world.next_state[_draw(world.probability, first, last, number)]
+            path[length], path_next[length] = cell, s
+            length += 1
+        _earn(key, path, workspace.path_reward, length, shape, world.rewards)
+        if recording:
+            _write_down(workspace, length, shape, record, steps)
+        record.lengths[played] = length
+        steps += length
+        _count_episode(learnt, path, path_next, workspace.path_reward, length)
+    return BUDGET, most_episodes, steps

@@ -174,12 +174,12 @@ class ImplicitElimination:
 
     # ------------------------------------------------------------------ what came of it
 
-    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> None:
+    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> bool:
         if not self.pruned and self.k > 0:
             missing = self._missing(self._played())
             if (part.game.counts.visits < missing).any():
                 part.game.grow(Target.of_cells(missing))
-                return
+                return False
         wanted = self.wanted(self._played())
         notes: dict[str, float | str] = {}
         if self.k > 0:
@@ -196,6 +196,7 @@ class ImplicitElimination:
             notes |= self._value_notes()
         cells = len(part.game.target)
         self.phases.append(Phase(part.name, part.played, cells, float(wanted.max()), bound, notes))
+        return True
 
     def _pruned(self, part: Part, episodes: Sequence[Block]) -> Counts:
         kept = Counts(self.world, pooled=False)

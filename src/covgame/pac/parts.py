@@ -1,4 +1,4 @@
-"""How an algorithm works through its games: it says what to play next, and is told what came of it.
+"""How an algorithm works through its episodes: it says what to play next, and is told the outcome.
 
 An algorithm never plays. It hands out parts, one at a time, and takes their counts; who plays them,
 by trajectories or by counts, is none of its business. So a run can be watched, stopped, saved and
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.types import Policy
 
 
 @dataclass(eq=False)
@@ -25,8 +26,12 @@ class Part:
     episodes: int | None = None  # None: until it is covered
 
     @property
+    def counts(self) -> Counts:
+        return self.game.counts
+
+    @property
     def played(self) -> int:
-        return self.game.counts.n_episodes
+        return self.counts.n_episodes
 
     @property
     def left(self) -> int | None:
@@ -36,6 +41,31 @@ class Part:
     @property
     def over(self) -> bool:
         return self.left == 0 if self.episodes is not None else self.game.covered
+
+
+@dataclass(eq=False)
+class PolicyPart:
+    """So many episodes of one deterministic policy."""
+
+    name: str
+    policy: Policy
+    episodes: int
+    counts: Counts
+
+    @property
+    def played(self) -> int:
+        return self.counts.n_episodes
+
+    @property
+    def left(self) -> int:
+        return self.episodes - self.played
+
+    @property
+    def over(self) -> bool:
+        return self.left == 0
+
+
+AnyPart = Part | PolicyPart
 
 
 @dataclass(frozen=True)
@@ -65,12 +95,12 @@ class Algorithm(Protocol):
         """Whether counts are not enough to be told of a part."""
         ...
 
-    def next_part(self) -> Part | None:
+    def next_part(self) -> Part | PolicyPart | None:
         """What to play next, None when there is no need to."""
         ...
 
-    def tell(self, part: Part, episodes: Sequence[Block]) -> None:
-        """Take what a part has brought; it may be handed out again, asking for more."""
+    def tell(self, part: Any, episodes: Sequence[Block]) -> bool:
+        """Take what a part has brought; False if it will be handed out again, asking for more."""
         ...
 
     def state(self) -> dict[str, Any]:

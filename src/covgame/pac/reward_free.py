@@ -92,15 +92,16 @@ class ProportionalCoverage:
     def _actions(self) -> int:
         return self.thresholds.shape.actions
 
-    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> None:
+    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> bool:
         if part.episodes is not None:
             self.visitations.tell(part, episodes)
             self.phases.append(self.visitations.phases[-1])
-            return
+            return True
         self.counts.include(part.game.counts)
         target, bound = part.game.target, self.bound_after(self.k)
         phase = Phase(part.name, part.played, len(target), target.largest_count, bound)
         self.phases.append(phase)
+        return True
 
     def state(self) -> dict[str, Any]:
         return self.visitations.state()

@@ -81,7 +81,7 @@ class EstimateVisitations:
         h, s = divmod(self.done, S)
         return visitation_part(self.thresholds, h, s, self.precision, self.delta_each)
 
-    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> None:
+    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> bool:
         del episodes
         h, s = divmod(self.done, self.thresholds.shape.states)
         visits = int(part.game.counts.visits[h, s].sum())
@@ -90,6 +90,7 @@ class EstimateVisitations:
         self.counts.include(part.game.counts)
         notes: dict[str, float | str] = {"lower": found.lower, "upper": found.upper}
         self.phases.append(Phase(part.name, part.played, 1, 0.0, notes=notes))
+        return True
 
     def kept(self) -> BoolHS:
         """X_hat = {(h,s) : lower >= eps_0/8}."""

@@ -16,9 +16,10 @@ from covgame.game.adversary import (
     WeightedMajority,
     smallest_count,
 )
-from covgame.game.counts import SuccessorTable
+from covgame.game.counts import Counts, SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
+from covgame.mdp.model import TabularMDP
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.types import FloatArray, IntArray, Policy
 
@@ -60,22 +61,7 @@ class CompiledGame:
         self.tables = (counts.table, counts.pool or SuccessorTable(0))
         self.memory = np.array([state.total, state.variance, state.rate, state.shift])
         self.level = np.array([state.level], dtype=np.int64)
-        table, pool = self.tables
-        self.learnt = self.kernel.Learnt(
-            counts.visits,
-            counts.visits.reshape(-1),
-            counts.reward_sums.reshape(-1),
-            counts.starts,
-            table.rows,
-            table.entries,
-            _used(table),
-            pool.rows,
-            pool.entries,
-            _used(pool),
-            counts.agreement,
-            counts.pooled,
-            counts.pool is not None,
-        )
+        self.learnt = learnt_arrays(self.kernel, counts)
         self.by_stage = self.reward.reshape(len(self.reward), -1)
         self.weighing = self.kernel.Weighing(
             state.weights, self.reward.reshape(-1), self.by_stage, self.memory
@@ -192,22 +178,8 @@ class CompiledPlayer(CompiledGame):
         super().__init__(game)
         self.source, self.most, self.recording = source, most, record
         steps = most * game.target.shape.horizon if record else 0
-        self.record = self.kernel.Record(
-            np.zeros(most, dtype=np.int64),
-            np.zeros(steps, dtype=np.int64),
-            np.zeros(steps, dtype=np.int64),
-            np.zeros(steps),
-            np.zeros(steps, dtype=np.int64),
-        )
-        model = source.model
-        self.world = self.kernel.World(
-            model.initial,
-            model.transitions.start,
-            model.transitions.next_state,
-            model.transitions.probability,
-            model.stage_rewards,
-            model.transitions.stationary,
-        )
+        self.record = new_record(self.kernel, most, steps)
+        self.world = world_arrays(self.kernel, source.model)
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
@@ -224,18 +196,63 @@ class CompiledPlayer(CompiledGame):
             self._make_room()
         first = counts.n_episodes
         counts.n_episodes += played
-        return self._block(first, played, steps if self.recording else 0)
+        return recorded_block(self.record, first, played, steps if self.recording else 0)
 
-    def _block(self, first: int, played: int, steps: int) -> Block:
-        lengths, state, action, reward, next_state = self.record
-        return Block(
-            first,
-            lengths[:played].copy(),
-            state[:steps].copy(),
-            action[:steps].copy(),
-            reward[:steps].copy(),
-            next_state[:steps].copy(),
-        )
+
+def new_record(kernel: Any, episodes: int, steps: int) -> Any:
+    """Room for so many episodes and steps."""
+    return kernel.Record(
+        np.zeros(episodes, dtype=np.int64),
+        np.zeros(steps, dtype=np.int64),
+        np.zeros(steps, dtype=np.int64),
+        np.zeros(steps),
+        np.zeros(steps, dtype=np.int64),
+    )
+
+
+def recorded_block(record: Any, first: int, played: int, steps: int) -> Block:
+    """What compiled code has written on a record."""
+    lengths, state, action, reward, next_state = record
+    return Block(
+        first,
+        lengths[:played].copy(),
+        state[:steps].copy(),
+        action[:steps].copy(),
+        reward[:steps].copy(),
+        next_state[:steps].copy(),
+    )
+
+
+def world_arrays(kernel: Any, model: TabularMDP) -> Any:
+    """A model as compiled code takes it."""
+    return kernel.World(
+        model.initial,
+        model.transitions.start,
+        model.transitions.next_state,
+        model.transitions.probability,
+        model.stage_rewards,
+        model.transitions.stationary,
+    )
+
+
+def learnt_arrays(kernel: Any, counts: Counts) -> Any:
+    """Counts as compiled code takes them."""
+    table, pool = counts.table, counts.pool or SuccessorTable(0)
+    return kernel.Learnt(
+        counts.visits,
+        counts.visits.reshape(-1),
+        counts.reward_sums.reshape(-1),
+        counts.starts,
+        table.rows,
+        table.entries,
+        _used(table),
+        pool.rows,
+        pool.entries,
+        _used(pool),
+        counts.agreement,
+        counts.pooled,
+        counts.pool is not None,
+    )
 
 
 def _check_is_compiled(game: Game) -> None:

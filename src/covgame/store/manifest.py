@@ -59,4 +59,7 @@ class LearningManifest(BaseModel):
     suprema: Literal["exact", "relaxed"] | None
     prune: Annotated[bool, Field(strict=True)]
     reward_range: tuple[Number, Number]
+    return_high: Number | None
+    most_successors: Annotated[int, Field(strict=True, ge=1)] | None
+    stage_dependent: Annotated[bool, Field(strict=True)]
     state: Literal["running", "stopped", "finished"]

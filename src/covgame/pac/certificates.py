@@ -1,0 +1,258 @@
+"""What data prove, whoever collected them: reward-free error, best-policy gap (docs/certified.md).
+
+Everything here is a function of counts. A run that stops on a certificate and somebody who checks
+it from the files compute the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from covgame.game.counts import Counts
+from covgame.mdp import dp
+from covgame.pac.mixtures import ConfidenceSets, Structure
+from covgame.types import FloatArray, FloatHSA, IntArray, Policy
+
+THETAS = np.concatenate([[0.0], np.logspace(-4, 1, 26)])
+"""Where the trade-off theta is looked for first, in units of 1/(H-1)."""
+
+REFINEMENTS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class RewardFreeError:
+    """How far a policy that is optimal on the learnt model is from the best, for any reward.
+
+    2 min_theta [theta (H-1)^2/8 + max_pi E_hat of what its cells cost], where a cell costs
+    kappa/theta or (H-h) tv, whichever is less, and a path never more than what is left of it.
+    """
+
+    sets: ConfidenceSets
+
+    @property
+    def counts(self) -> Counts:
+        return self.sets.counts
+
+    @cached_property
+    def radii(self) -> FloatArray:
+        """kappa >= KL(p_hat, p) of every row."""
+        total = self.counts.table.total
+        return np.where(total > 0, self.sets.transitions / np.maximum(total, 1), np.inf)
+
+    @cached_property
+    def distances(self) -> FloatArray:
+        """An upper bound on the total variation between p_hat and p, of every row.
+
+        Pinsker's, or Bretagnolle and Huber's for large kappa.
+        """
+        return np.minimum(np.sqrt(self.radii / 2), np.sqrt(-np.expm1(-self.radii)))
+
+    @cached_property
+    def best(self) -> tuple[float, float]:
+        """(error, theta): the smallest bound found."""
+        H = self.counts.shape.horizon
+        if H == 1:
+            return 0.0, 0.0
+        tried = [(self.at(theta / (H - 1)), theta / (H - 1)) for theta in THETAS]
+        place = int(np.argmin([error for error, _ in tried]))
+        found = tried[place]
+        if 0 < place < len(tried) - 1:
+            found = min(found, self._refined(tried[place - 1][1], tried[place + 1][1]))
+        return found
+
+    def _refined(self, low: float, high: float) -> tuple[float, float]:
+        """Golden-section search between two thetas; any theta is valid, this one is better."""
+        ratio = (np.sqrt(5.0) - 1) / 2
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        at_left, at_right = self.at(left), self.at(right)
+        for _ in range(REFINEMENTS):
+            if at_left < at_right:
+                high, right, at_right = right, left, at_left
+                left = high - ratio * (high - low)
+                at_left = self.at(left)
+            else:
+                low, left, at_left = left, right, at_right
+                right = low + ratio * (high - low)
+                at_right = self.at(right)
+        return min((at_left, left), (at_right, right))
+
+    def at(self, theta: float) -> float:
+        """The bound for one theta."""
+        values, _ = self._recursion(theta)
+        H = self.counts.shape.horizon
+        first = self.sets.highest_start(values[0], fixed=False)
+        return 2.0 * (theta * (H - 1) ** 2 / 8 + first)
+
+    @property
+    def error(self) -> float:
+        """The certified error, at most H: nobody can lose more."""
+        return min(self.best[0], float(self.counts.shape.horizon))
+
+    @property
+    def worst_policy(self) -> Policy:
+        """The policy whose value is known least: what to play next."""
+        _, chosen = self._recursion(self.best[1])
+        return Policy.deterministic(chosen, self.counts.shape.actions)
+
+    def _recursion(self, theta: float) -> tuple[FloatArray, IntArray]:
+        from covgame.kernels import confidence as kernel
+
+        counts, table = self.counts, self.counts.table
+        values = np.zeros(counts.shape.hs)
+        chosen = np.zeros(counts.shape.hs, dtype=np.int64)
+        kernel.reward_free_error(
+            table.rows,
+            table.entries,
+            counts.pooled,
+            self.radii,
+            self.distances,
+            theta,
+            self.sets.allowed,
+            counts.visits,
+            chosen,
+            values,
+        )
+        return values, chosen
+
+
+@dataclass(frozen=True)
+class Range:
+    """What rewards, and their sum, may be."""
+
+    low: float = 0.0
+    high: float = 1.0
+    return_high: float | None = None  # of the sum of rewards, if less than H times the highest
+
+    def ceilings(self, horizon: int) -> FloatArray:
+        """The most that can be earned from every stage on."""
+        left = np.arange(horizon, 0, -1.0)
+        most = np.maximum(left * self.high, 0.0)
+        if self.return_high is not None and self.low >= 0:
+            most = np.minimum(most, self.return_high)
+        return most
+
+    def floors(self, horizon: int) -> FloatArray:
+        """The least that can be earned from every stage on."""
+        return np.minimum(np.arange(horizon, 0, -1.0) * self.low, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class BestPolicyGap:
+    """V* from above, the value of a policy from below.
+
+    Above: only V*, one fixed function, has to concentrate, so thresholds that do not know the
+    alphabet suffice. Below: the worst case over the whole confidence set, because the policy
+    depends on the data.
+    """
+
+    sets: ConfidenceSets
+    range: Range
+
+    @property
+    def counts(self) -> Counts:
+        return self.sets.counts
+
+    @cached_property
+    def rewards(self) -> tuple[FloatHSA, FloatHSA]:
+        return self.sets.reward_bounds(self.range.low, self.range.high)
+
+    @cached_property
+    def _optimistic(self) -> tuple[FloatHSA, FloatArray]:
+        from covgame.kernels import confidence as kernel
+
+        counts, table = self.counts, self.counts.table
+        q, values = np.empty(counts.shape.hsa), np.empty(counts.shape.hs)
+        reward = np.where(self.sets.allowed, self.rewards[1], -np.inf)
+        kernel.upper_values(
+            table.rows,
+            table.entries,
+            counts.pooled,
+            self.sets.fixed_function,
+            reward,
+            self.range.ceilings(counts.shape.horizon),
+            self.sets.structure.can_end,
+            self.sets.structure.limit,
+            q,
+            values,
+        )
+        return q, values
+
+    @cached_property
+    def upper(self) -> float:
+        """V* is at most this."""
+        return self.sets.highest_start(self._optimistic[1][0], fixed=True)
+
+    @property
+    def optimistic_policy(self) -> Policy:
+        """The policy that may be best: what to play next. Ties go to the action visited less."""
+        q = self._optimistic[0]
+        best = q >= q.max(axis=2, keepdims=True) - 1e-12
+        chosen = np.where(best, self.counts.visits, np.iinfo(np.int64).max).argmin(axis=2)
+        return Policy.deterministic(chosen, self.counts.shape.actions)
+
+    @cached_property
+    def candidate(self) -> tuple[float, Policy]:
+        """(value at least, policy): the better of two worst cases.
+
+        One plans for the worst case, the other for the estimates.
+        """
+        careful = np.full(self.counts.shape.hs, -1, dtype=np.int64)
+        found = self.lower(careful), Policy.deterministic(careful, self.counts.shape.actions)
+        estimated = self._estimated_policy()
+        return max(found, (self.lower(estimated.table), estimated), key=lambda pair: pair[0])
+
+    def _estimated_policy(self) -> Policy:
+        counts = self.counts
+        visits, sums = counts.visits, counts.reward_sums
+        if counts.pooled:
+            shape = counts.shape.hsa
+            visits = np.broadcast_to(visits.sum(axis=0), shape)
+            sums = np.broadcast_to(sums.sum(axis=0), shape)
+        mean = sums / np.maximum(visits, 1)
+        wanted = np.where(self.sets.allowed, mean, -np.inf)
+        return dp.backward_induction(counts.kernel(), wanted).policy
+
+    def lower(self, chosen: IntArray) -> float:
+        """A policy's value is at least this; where ``chosen`` is -1 it gets the best worst case."""
+        from covgame.kernels import confidence as kernel
+
+        counts, table = self.counts, self.counts.table
+        values = np.empty(counts.shape.hs)
+        reward = np.where(self.sets.allowed, self.rewards[0], -np.inf)
+        kernel.lower_values(
+            table.rows,
+            table.entries,
+            counts.pooled,
+            self.sets.transitions,
+            reward,
+            self.range.floors(counts.shape.horizon),
+            self.sets.structure.can_end,
+            self.sets.structure.limit,
+            chosen,
+            values,
+        )
+        return self.sets.lowest_start(values[0])
+
+    @property
+    def gap(self) -> float:
+        """What the candidate loses at most."""
+        return self.upper - self.candidate[0]
+
+
+def reward_free(counts: Counts, structure: Structure, delta: float) -> RewardFreeError:
+    """The reward-free certificate: transitions are the only statement that may fail."""
+    return RewardFreeError(ConfidenceSets(counts, structure, delta))
+
+
+PARTS_OF_GAP = 3
+"""Transitions for V*, transitions for policies, rewards: each fails with a third of delta."""
+
+
+def best_policy(
+    counts: Counts, structure: Structure, delta: float, reward_range: Range
+) -> BestPolicyGap:
+    """The best-policy certificate."""
+    return BestPolicyGap(ConfidenceSets(counts, structure, delta / PARTS_OF_GAP), reward_range)

@@ -1,0 +1,109 @@
+"""Many episodes of one policy: compiled, by counts, or step by step. Counted as they are played."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covgame.episodes import Block, Episode, as_block
+from covgame.errors import EnvironmentFailed
+from covgame.game.counts import Counts
+from covgame.mdp.model import TabularMDP
+from covgame.sources.by_counts import STREAM as COUNTS_STREAM
+from covgame.sources.by_counts import Urns, draw_visits
+from covgame.sources.compiled import (
+    learnt_arrays,
+    new_record,
+    recorded_block,
+    world_arrays,
+)
+from covgame.sources.simulated import STREAM, SimulatedSource
+from covgame.sources.stepping import StepSource
+from covgame.types import IntArray, Policy
+
+
+class PolicyByCounts:
+    """The visits of all episodes at once."""
+
+    def __init__(self, policy: Policy, counts: Counts, model: TabularMDP, seed: int) -> None:
+        self.policy, self.counts, self.urns, self.seed = policy, counts, Urns(model), seed
+
+    def play(self, episodes: int) -> Block:
+        """So many episodes, of which nobody sees the steps."""
+        first = self.counts.n_episodes
+        rng = np.random.default_rng([self.seed, COUNTS_STREAM, first])
+        self.counts.add_visits(draw_visits(self.urns, self.policy, episodes, rng))
+        return as_block(first, [])
+
+
+class PolicyStepped:
+    """Episode by episode on an environment."""
+
+    def __init__(self, policy: Policy, counts: Counts, source: StepSource) -> None:
+        self.policy, self.counts, self.source = policy, counts, source
+        self.failure: EnvironmentFailed | None = None
+
+    def play(self, episodes: int) -> Block:
+        """So many episodes; if the environment fails, those before, and the error next time."""
+        if self.failure is not None:
+            raise self.failure
+        first, played = self.counts.n_episodes, list[Episode]()
+        while len(played) < episodes:
+            try:
+                episode = self.source.play(self.policy, self.counts.n_episodes)
+            except EnvironmentFailed as error:
+                self.failure = error
+                break
+            self.counts.add(episode)
+            played.append(episode)
+        return as_block(first, played)
+
+
+class PolicyCompiled:
+    """In compiled code, the same episodes as ``SimulatedSource`` plays."""
+
+    def __init__(
+        self, policy: Policy, counts: Counts, source: SimulatedSource, *, most: int, record: bool
+    ) -> None:
+        from covgame.kernels import game as kernel
+
+        self.kernel, self.counts, self.source = kernel, counts, source
+        self.chosen = np.ascontiguousarray(policy.table, dtype=np.int64)
+        self.most, self.recording = most, record
+        H = counts.shape.horizon
+        self.record = new_record(kernel, most, most * H if record else 0)
+        self.world = world_arrays(kernel, source.model)
+        nothing: IntArray = np.zeros(0, dtype=np.int64)
+        path = np.zeros(H, dtype=np.int64)
+        self.workspace = kernel.Workspace(
+            np.zeros(counts.shape.hs, dtype=np.int64),
+            np.zeros((H, counts.shape.states + 1)),
+            np.zeros((9, counts.shape.pairs)),
+            nothing,
+            nothing,
+            nothing,
+            np.zeros(0),
+            path,
+            path.copy(),
+            np.zeros(H),
+        )
+        self._bind()
+
+    def _bind(self) -> None:
+        self.learnt = learnt_arrays(self.kernel, self.counts)
+
+    def play(self, episodes: int) -> Block:
+        """At most so many episodes, fewer if memory has to grow."""
+        first = self.counts.n_episodes
+        play_policy: Any = self.kernel.play_policy
+        why, played, steps = play_policy(
+            min(episodes, self.most), first, self.source.seed, STREAM, self.chosen,
+            self.world, self.learnt, self.workspace, self.record, self.recording,
+        )  # fmt: skip
+        self.counts.table.used = int(self.learnt.used[0])
+        self.counts.n_episodes += played
+        if why == self.kernel.POOL_FULL:
+            self.counts.table.make_room(len(self.counts.table.entries) + 1)
+            self._bind()
+        return recorded_block(self.record, first, played, steps if self.recording else 0)
