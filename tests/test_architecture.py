@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "report": BASE | {"planning"},
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
-    | {"game", "pac", "covering", "exploring", "resuming"},
+    | {"game", "pac", "covering", "exploring", "resuming", "certifying"},
 }
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {

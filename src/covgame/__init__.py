@@ -1,5 +1,6 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
+from covgame.certifying import Checked, certify
 from covgame.covering import Run, cover
 from covgame.errors import (
     BadInput,
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BadInput",
+    "Checked",
     "CovgameError",
     "Environment",
     "EnvironmentFailed",
@@ -43,6 +45,7 @@ __all__ = [
     "UnknownModel",
     "UnreachableTarget",
     "cells",
+    "certify",
     "cover",
     "explore",
     "functionals",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
+from covgame.certifying import best_policy_claim, reward_free_claim, write_certificate
 from covgame.confidence import PaperThresholds
 from covgame.episodes import Block
 from covgame.errors import BadInput, EnvironmentFailed, TooLarge
@@ -689,7 +690,20 @@ def play_parts(run: AnyRun) -> Generator[AnyRun]:
             run.stopped = _why(run)
             if recorder and run.folder:
                 recorder.close()
+                _certify(run, run.folder)
                 run.folder.save_result(run.to_dict(), "finished" if run.done else "stopped")
+
+
+def _certify(run: AnyRun, folder: RunFolder) -> None:
+    """Write down what the data prove so far; the paper's algorithms have no certificate."""
+    algorithm, epsilon = run.algorithm, run.settings.epsilon
+    if not algorithm.counts.n_episodes or run.part is not None:
+        return  # a round that was broken off is not counted yet
+    if isinstance(algorithm, CertifiedExploration):
+        write_certificate(folder, reward_free_claim(algorithm.certificate, epsilon))
+    elif isinstance(algorithm, CertifiedIdentification):
+        claim = best_policy_claim(algorithm.certificate, epsilon, run.settings.delta)
+        write_certificate(folder, claim)
 
 
 def _blocks(

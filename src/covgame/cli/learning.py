@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from covgame.certifying import Checked
 from covgame.cli.common import say
 from covgame.exploring import AnyRun, play_parts
 from covgame.pac.files import load_reward
@@ -67,4 +68,14 @@ def show_policy(answer: dict[str, Any]) -> str:
         shown = " ".join(str(action) for action in row[:WIDEST_TABLE])
         more = " ..." if len(row) > WIDEST_TABLE else ""
         lines.append(f"stage {stage:<4}   {shown}{more}")
+    return "\n".join(lines)
+
+
+def show_checked(checked: Checked) -> str:
+    """A claim that holds, for people."""
+    lines = [
+        f"claim        {checked.claim}: it holds",
+        f"data         {number(checked.episodes)} episodes, counted anew",
+    ]
+    lines += [f"{name:<12} {number(value)}" for name, value in checked.numbers.items()]
     return "\n".join(lines)

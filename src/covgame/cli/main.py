@@ -423,6 +423,27 @@ def policy(run: Path, reward: Path, as_json: bool, quiet: bool) -> None:
 
 @main.command()
 @click.argument("run", type=click.Path(path_type=Path))
+@common_options
+def certify(run: Path, as_json: bool, quiet: bool) -> None:
+    """Check what a run claims, from its data alone; exits with 2 if it does not hold.
+
+    \b
+    Example:
+      covgame certify runs/riverswim-states-6-1
+    """
+    del quiet
+    from covgame.certifying import certify as check
+    from covgame.cli.learning import show_checked
+
+    checked = check(run)
+    if as_json:
+        print_json({**checked.to_dict(), "run": str(run)})
+    else:
+        click.echo(show_checked(checked))
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
 @click.option("--max-episodes", type=int, help="A new budget, counted from the first episode.")
 @common_options
 def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> None:

@@ -10,6 +10,7 @@ import io
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from covgame.episodes import Block
 from covgame.errors import BadInput
+from covgame.game.counts import Counts
 from covgame.store.folder import write_whole
 from covgame.types import END, IntArray, Shape
 
@@ -172,3 +174,45 @@ def read_visits(folder: Path, shape: Shape) -> IntArray:
         cell = (stage.astype(np.int64) * shape.states + state) * shape.actions + action
         visits += np.bincount(cell, minlength=shape.cells)
     return visits.reshape(shape.hsa)
+
+
+def read_counts(folder: Path, shape: Shape, *, pooled: bool) -> Counts:
+    """Everything that a learner counts, from the files alone.
+
+    An episode that something cut short before the last stage is over there for a learner,
+    whatever state was shown.
+    """
+    counts = Counts(shape, pooled=pooled)
+    for path in shards(folder):
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{path} cannot be read: {error}") from error
+        if table.schema != SCHEMA:
+            raise BadInput(f"{path} does not hold the columns of an episode file")
+        _count_steps(counts, {name: table[name].to_numpy() for name in table.column_names}, path)
+    return counts
+
+
+def _count_steps(counts: Counts, steps: dict[str, Any], path: Path) -> None:
+    shape = counts.shape
+    stage, state = steps["stage"].astype(np.int64), steps["state"]
+    action, successor = steps["action"].astype(np.int64), steps["next_state"].copy()
+    inside = (stage >= 0) & (stage < shape.horizon) & (state >= 0) & (state < shape.states)
+    inside &= (action >= 0) & (action < shape.actions) & (successor < shape.states)
+    if not inside.all():
+        raise BadInput(f"{path} holds steps outside the world of this run")
+    last = np.append(np.diff(steps["episode"]) != 0, True)
+    successor[steps["terminated"] | (last & (stage + 1 < shape.horizon))] = END
+    cell = stage * shape.pairs + state * shape.actions + action
+    counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
+    earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
+    counts.reward_sums += earned.reshape(shape.hsa)
+    first = stage == 0
+    counts.starts += np.bincount(state[first], minlength=shape.states)
+    counts.n_episodes += int(first.sum())
+    moves = ~last | (stage + 1 < shape.horizon) | steps["terminated"] | (successor >= 0)
+    row = (cell % shape.pairs if counts.pooled else cell)[moves]
+    width = shape.states + 1
+    pairs, times = np.unique(row * width + successor[moves] + 1, return_counts=True)
+    counts.table.add_many(pairs // width, pairs % width - 1, times)

@@ -26,6 +26,7 @@ MODEL = "model.json"
 TARGET = "target.json"
 EPISODES = "episodes"
 STATES = "states.json"
+CERTIFICATE = "certificate.json"
 
 
 class RunFolder:
@@ -42,7 +43,7 @@ class RunFolder:
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for leftover in (COUNTS, RESULT, STATES):
+            for leftover in (COUNTS, RESULT, STATES, CERTIFICATE):
                 (path / leftover).unlink(missing_ok=True)
             for name, text in files.items():
                 write_whole(path / name, text.encode())

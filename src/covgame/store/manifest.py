@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Index = Annotated[int, Field(strict=True, ge=0)]
+Positive = Annotated[int, Field(strict=True, ge=1)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
@@ -63,3 +64,31 @@ class LearningManifest(BaseModel):
     most_successors: Annotated[int, Field(strict=True, ge=1)] | None
     stage_dependent: Annotated[bool, Field(strict=True)]
     state: Literal["running", "stopped", "finished"]
+
+
+class StructureFile(BaseModel):
+    """What a certificate takes as known of a world."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    can_end: Annotated[bool, Field(strict=True)]
+    most_successors: Annotated[int, Field(strict=True, ge=1)] | None
+    known_start: list[Annotated[Number, Field(ge=0, le=1)]] | None
+    allowed: list[list[bool]] | None
+
+
+class CertificateFile(BaseModel):
+    """A certificate of a run of ``explore`` or ``identify``."""
+
+    format: Literal["covgame-certificate/1"]
+    claim: Literal["reward-free", "best-policy"]
+    epsilon: Number
+    delta: Annotated[Number, Field(gt=0, lt=1)]
+    shape: tuple[Positive, Positive, Positive]
+    pooled: Annotated[bool, Field(strict=True)]
+    structure: StructureFile
+    episodes: Index
+    data: Annotated[str, Field(strict=True)]
+    numbers: dict[str, Number]
+    policy: list[list[Index]] | None = None
+    rewards: dict[str, Number | None] | None = None
