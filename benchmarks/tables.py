@@ -319,6 +319,79 @@ def suprema() -> str:
     return _table(heads, rows)
 
 
+RULES = ("paper", "RF-Express", "RF-UCRL", "RF-UCRL sharpened")
+
+
+def certified() -> str:
+    """Reward-free episodes, and those of the other rules as multiples."""
+    content = _results.read("certified")["rows"]
+    rows = [
+        [
+            f"`{row['env']}`, H {row['horizon']}",
+            f"{row['certified']:,}",
+            *(f"{row[rule] / row['certified']:,.0f} x" for rule in RULES),
+            f"{row['pooled']:,}" if "pooled" in row else "-",
+        ]
+        for row in content
+    ]
+    means = [statistics.geometric_mean(row[r] / row["certified"] for row in content) for r in RULES]
+    rows.append(["geometric mean", "", *(f"**{mean:,.0f} x**" for mean in means), ""])
+    return _table(["world", "certified", *RULES, "certified, stages pooled"], rows)
+
+
+def certified_best() -> str:
+    """Best-policy episodes beside reward-free ones."""
+    content = _results.read("certified")["rows"]
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"{row['identify']:,}",
+            f"{row['certified'] / row['identify']:.0f} x",
+            f"{row['proportional'] / row['identify']:.1f} x",
+            f"{row['identify pooled']:,}" if "identify pooled" in row else "-",
+            f"{row['true_gap']:.4f}",
+        ]
+        for row in content
+    ]
+    for name in ("certified", "proportional"):
+        mean = statistics.geometric_mean(row[name] / row["identify"] for row in content)
+        rows.append([f"geometric mean, {name}", "", "", "", "", ""])
+        rows[-1][2 if name == "certified" else 3] = f"**{mean:.1f} x**"
+    heads = ["world", "identify", "reward-free", "proportional", "stages pooled", "true gap"]
+    return _table(heads, rows)
+
+
+def certified_lake() -> str:
+    """FrozenLake with 50 stages by its own steps."""
+    rows = [
+        [
+            f"{row['epsilon']:g}",
+            f"{row['episodes']:,}",
+            f"{row['seconds'] / 60:.1f} min",
+            f"{row['lower']:.3f}",
+            f"{row['value']:.3f}",
+            f"{row['best']:.3f}",
+            f"{row['upper']:.3f}",
+        ]
+        for row in _results.read("certified")["lake"]
+    ]
+    heads = ["epsilon", "episodes", "time", "lower", "its value", "best value", "upper"]
+    return _table(heads, rows)
+
+
+def certified_clock() -> str:
+    """Seconds for a certificate."""
+    rows = [
+        [
+            f"{row['cells']:,.0f}",
+            f"{row['reward_free'] * 1000:.0f} ms",
+            f"{row['best_policy'] * 1000:.0f} ms",
+        ]
+        for row in _results.read("certified")["clock"]
+    ]
+    return _table(["cells", "reward-free", "best policy"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "min_flow": min_flow,
     "backward_induction": backward_induction,
@@ -338,6 +411,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "two_branches": two_branches,
     "pruning": pruning,
     "suprema": suprema,
+    "certified": certified,
+    "certified_best": certified_best,
+    "certified_lake": certified_lake,
+    "certified_clock": certified_clock,
 }
 
 

@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
     "runs": BASE | {"sources", "store"},
-    "covering": BASE | {"mdp", "targets", "flow", "game", "sources", "store", "planning", "runs"},
+    "covering": BASE
+    | {"mdp", "targets", "flow", "game", "pac", "sources", "store", "planning", "runs"},
     "exploring": BASE | {"mdp", "targets", "game", "pac", "sources", "store", "planning", "runs"},
     "resuming": BASE | {"covering", "exploring", "pac", "store"},
     "report": BASE | {"planning"},

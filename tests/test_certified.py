@@ -16,6 +16,7 @@ from scipy.special import betaln, gammaln, xlogy
 from scipy.stats import binom
 
 import covgame as cg
+from covgame import covering
 from covgame.game.counts import Counts
 from covgame.kernels import confidence as kernel
 from covgame.mdp import dp
@@ -435,6 +436,59 @@ def test_gymnasium_by_its_own_steps(tmp_path: Path) -> None:
 def test_options_that_do_not_go_together() -> None:
     for wrong in ({"scale": 0.1}, {"prune": True}, {"suprema": "exact"}):
         with pytest.raises(cg.BadInput, match="paper"):
-            cg.identify(TOY, epsilon=1.0, **wrong)  # type: ignore[arg-type]
+            cg.identify(TOY, epsilon=1.0, **wrong)
     with pytest.raises(cg.BadInput, match="successors"):
         cg.explore(TOY, epsilon=1.0, most_successors=0)
+
+
+def test_the_mixture_pays_most_at_the_ends() -> None:
+    """max_k of sup l^k (1-l)^(n-k) over its Beta(1/2,1/2) mean is attained at k = 0 (Lemma 3)."""
+    for n in range(1, 200):
+        k = np.arange(n + 1)
+        largest = xlogy(k, k / n) + xlogy(n - k, 1 - k / n)
+        ratio = largest - (betaln(k + 0.5, n - k + 0.5) - math.log(math.pi))
+        assert ratio.max() <= ratio[0] + 1e-9
+        claimed = 0.5 * math.log(math.pi) + gammaln(n + 1) - gammaln(n + 0.5)
+        assert ratio[0] == pytest.approx(claimed)
+
+
+RARE = """
+import gymnasium
+
+class World(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(4)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return (2 if self.np_random.random() < 0.001 else int(action)), 0.0, False, False, {}
+"""
+
+
+def test_what_is_proved_to_be_rare_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """State 3 does not exist: without --min-reach the run could never end."""
+    (tmp_path / "rare_world.py").write_text(RARE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    target = cg.cells([(1, 0, 0, 20), (2, 1, 1, 20), (1, 3, 0, 5)])
+    asked = {"horizon": 3, "min_reach": 0.05, "seed": 1}
+    run = cg.cover("py:rare_world:World", target, out=tmp_path / "run", **asked)  # type: ignore[arg-type]
+    assert run.covered
+    assert [row for row, _ in run.unreachable] == [(1, 3, 0)]
+    assert 0 < run.unreachable[0][1] < 0.05
+    assert "proved from the data" in run.to_text()
+    parts = cg.cover(
+        "py:rare_world:World",
+        target,
+        out=tmp_path / "parts",
+        max_episodes=300,
+        **asked,  # type: ignore[arg-type]
+    )
+    assert not parts.covered
+    again = covering.resume(tmp_path / "parts", max_episodes=10**6)
+    assert again.n_episodes == run.n_episodes
+    assert again.unreachable == run.unreachable

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,14 @@ import numpy as np
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content, read_json
-from covgame.pac.certificates import BestPolicyGap, Range, RewardFreeError, best_policy, reward_free
+from covgame.pac.certificates import (
+    BestPolicyGap,
+    Range,
+    RewardFreeError,
+    Validation,
+    best_policy,
+    reward_free,
+)
 from covgame.pac.mixtures import Structure
 from covgame.store.folder import CERTIFICATE, MANIFEST, RunFolder, write_whole
 from covgame.store.state import counts_from
@@ -27,7 +34,7 @@ from covgame.targets.target import Target
 from covgame.types import Policy, Shape
 
 if TYPE_CHECKING:
-    from covgame.store.manifest import CertificateFile
+    from covgame.store.manifest import CertificateFile, ValidationFile
 
 FORMAT = "covgame-certificate/1"
 TOLERANCE = 1e-9
@@ -96,8 +103,21 @@ def best_policy_claim(certificate: BestPolicyGap, epsilon: float, delta: float) 
         "epsilon": epsilon,
         "numbers": {"gap": certificate.gap, "lower": lower, "upper": certificate.upper},
         "policy": policy.to_list(),
+        "validation": _describe_validation(certificate, policy),
         "rewards": {"low": earned.low, "high": earned.high, "return_high": earned.return_high},
         **_about(certificate.counts, certificate.sets.structure, delta),
+    }
+
+
+def _describe_validation(certificate: BestPolicyGap, policy: Policy) -> dict[str, int] | None:
+    """Which episodes were played to validate the policy, if the claim rests on them."""
+    found = certificate.validation
+    if found is None or found.policy is not policy:
+        return None
+    return {
+        "attempt": found.attempt,
+        "first_episode": found.first_episode,
+        "episodes": found.episodes,
     }
 
 
@@ -158,9 +178,43 @@ def _check_best_policy(folder: RunFolder, counts: Counts, claimed: CertificateFi
     if policy.table.shape != counts.shape.hs:
         raise BadInput(f"the certificate of {folder.path} holds no policy for this world")
     lower, upper = certificate.lower(policy.table.copy()), certificate.upper
+    if claimed.validation is not None:
+        lower = max(lower, _check_validation(folder, certificate, claimed.validation, policy))
     _require(folder, "gap", upper - lower, claimed.numbers["gap"])
     numbers = {"gap": upper - lower, "lower": lower, "upper": upper, "delta": claimed.delta}
     return Checked("best-policy", counts.n_episodes, numbers)
+
+
+def _check_validation(
+    folder: RunFolder, certificate: BestPolicyGap, claimed: ValidationFile, policy: Policy
+) -> float:
+    """What the validating episodes prove, if they were played by a policy fixed before them.
+
+    It has to be the policy that was best by the estimates from the episodes before, or as good.
+    """
+    from covgame.store.episodes import read_counts
+
+    shape, pooled = certificate.counts.shape, certificate.counts.pooled
+    first, last = claimed.first_episode, claimed.first_episode + claimed.episodes
+    before = read_counts(folder.episodes, shape, pooled=pooled, last=first)
+    known = replace(certificate.sets, counts=before)
+    estimated = BestPolicyGap(known, certificate.range)
+    if not _is_as_good(estimated, policy):
+        raise BadInput(f"the certificate of {folder.path} validates a policy chosen afterwards")
+    fresh = read_counts(folder.episodes, shape, pooled=pooled, first=first, last=last)
+    elsewhere = policy.probabilities() == 0
+    if fresh.n_episodes != claimed.episodes or fresh.visits[elsewhere].any():
+        raise BadInput(f"the certificate of {folder.path} names episodes of another policy")
+    total = float(fresh.reward_sums.sum())
+    found = Validation(policy, claimed.attempt, first, claimed.episodes, total)
+    return replace(certificate, validation=found).validated
+
+
+def _is_as_good(certificate: BestPolicyGap, policy: Policy) -> bool:
+    best, estimated = certificate.estimated
+    if np.array_equal(policy.table, estimated.table):
+        return True
+    return certificate.estimated_value(policy) >= best - TOLERANCE
 
 
 def _require(folder: RunFolder, what: str, found: float, claimed: float) -> None:

@@ -20,6 +20,7 @@ from covgame.game.presets import default_game, paper_game
 from covgame.interruption import Interruption
 from covgame.jsonfile import check_content
 from covgame.mdp.model import TabularMDP
+from covgame.pac.mixtures import ConfidenceSets, Structure
 from covgame.planning import number, resolve_target
 from covgame.runs import (
     FIRST_BLOCK,
@@ -48,7 +49,7 @@ from covgame.targets.requests import (
     parse_request,
 )
 from covgame.targets.target import Target
-from covgame.types import Shape
+from covgame.types import ANY, Shape
 
 if TYPE_CHECKING:
     from covgame.store.recorder import CountsRecorder, Recorder
@@ -106,6 +107,7 @@ class Run:
     folder: RunFolder | None = field(default=None, repr=False)
     stopped: Stopped | None = None
     failure: str | None = None  # what the environment did, if it failed
+    min_reach: float = 0.0  # on an environment without a table: leave out what is rarer than that
 
     @property
     def target(self) -> Target:
@@ -196,7 +198,8 @@ class Run:
         if self.growing is not None:
             facts.append(("states seen", self._seen()))
         if self.unreachable:
-            facts.append(("left out", f"{len(self.unreachable):,} rows below --min-reach"))
+            proved = " (proved from the data)" if self.min_reach else ""
+            facts.append(("left out", f"{len(self.unreachable):,} rows below --min-reach{proved}"))
         if self.path:
             facts.append(("run", str(self.path)))
         return facts
@@ -344,20 +347,23 @@ def _start_unknown(
     min_reach: float,
 ) -> Run:
     """Without a table the target is what was seen so far, or rows over numbered states."""
-    if min_reach:
+    if not 0 <= min_reach <= 1:
+        raise BadInput(f"--min-reach is a probability, not {min_reach!r}")
+    if min_reach and source.discovers_states:
         raise BadInput(
-            f"--min-reach needs the transition table of {environment.name}, and it has none"
+            "--min-reach is certified from counts, which needs the number of states beforehand; "
+            f"{environment.name} only shows its states as it goes"
         )
     request = parse_request(str(target)) if isinstance(target, str | Path) else target
     shape = source.shape
     if isinstance(request, Uniform):
         empty = Target.of_rows(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
         game = settings.new_game(empty, stationary=source.stationary)
-        return Run(environment, settings, game, source, growing=request)
+        return Run(environment, settings, game, source, growing=request, min_reach=min_reach)
     if isinstance(request, Listed) and not source.discovers_states:
         listed = request.on(shape)
         game = settings.new_game(listed, stationary=source.stationary)
-        return Run(environment, settings, game, source)
+        return Run(environment, settings, game, source, min_reach=min_reach)
     raise UnknownModel(
         f"{environment.name} has no transition table, so its target must be uniform:N, "
         "uniform:N/pair or uniform:N/state (a list of cells only if its states are numbered)"
@@ -379,6 +385,7 @@ def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
         "target": TARGET,
         "growing": vars(run.growing) if run.growing else None,
         **vars(run.settings),
+        "min_reach": run.min_reach,
         "unreachable": [[*row, bound] for row, bound in run.unreachable],
         "min_episodes": run.min_episodes if run.target.shape.cells <= LARGE else None,
         "versions": versions(),
@@ -410,6 +417,8 @@ def load(path: str | Path, max_episodes: int | None = None) -> Run:
         target = _saved_target(arrays, source.shape)
     else:
         target = load_target(folder.path / asked.target).on(source.shape)
+        if arrays is not None and asked.min_reach:
+            target = _saved_target(arrays, source.shape)
     game = settings.new_game(target, stationary=source.stationary)
     if environment.model is not None:
         game.allowed = environment.model.transitions.allowed
@@ -418,7 +427,10 @@ def load(path: str | Path, max_episodes: int | None = None) -> Run:
     if arrays is not None:
         restore_game(game, arrays)
     unreachable: list[tuple[Row, float]] = [(row[:3], row[3]) for row in asked.unreachable]
-    run = Run(environment, settings, game, source, unreachable, growing, folder)
+    run = Run(
+        environment, settings, game, source, unreachable, growing, folder,
+        min_reach=asked.min_reach,
+    )  # fmt: skip
     if folder.finished and run.covered:
         run.stopped = "covered"
     return run
@@ -444,12 +456,19 @@ def play_blocks(run: Run) -> Iterator[Run]:
             while not (run.covered or run.budget_left == 0 or interruption.wanted):
                 began = time.monotonic()
                 size = None if run.settings.play == "counts" else episodes
-                limits = [size, run.budget_left, recorder.room if recorder else None]
+                limits = [
+                    size,
+                    run.budget_left,
+                    recorder.room if recorder else None,
+                    next_look(run.n_episodes) - run.n_episodes if run.min_reach else None,
+                ]
                 block = player.play(
                     min((limit for limit in limits if limit is not None), default=MOST_EPISODES)
                 )
                 if recorder:
                     recorder.add(block)
+                if run.min_reach and isinstance(player, SteppedPlayer):
+                    _leave_out_rare(run, player)
                 episodes = next_size(episodes, time.monotonic() - began)
                 yield run
         except EnvironmentFailed as error:
@@ -459,6 +478,35 @@ def play_blocks(run: Run) -> Iterator[Run]:
             if recorder and run.folder:
                 recorder.close()
                 save_answer(run, run.to_dict(solve=run.target.shape.cells <= LARGE))
+
+
+FIRST_LOOK = 50
+
+
+def next_look(episodes: int) -> int:
+    """After how many episodes reachability is bounded next: a sequence that depends on nothing."""
+    look = FIRST_LOOK
+    while look <= episodes:
+        look = math.ceil(1.25 * look)
+    return look
+
+
+def _leave_out_rare(run: Run, player: SteppedPlayer) -> None:
+    """Drop open rows that, as the data prove, no policy reaches with ``min_reach``."""
+    if run.n_episodes != next_look(run.n_episodes - 1):
+        return
+    sets = ConfidenceSets(run.counts, Structure(allowed=run.game.allowed), run.settings.delta)
+    open_rows = np.flatnonzero(run.game.collected < run.target.counts)
+    bounds = sets.reach_of_rows(run.target.rows[open_rows])
+    rare = open_rows[bounds < run.min_reach]
+    if not len(rare):
+        return
+    found = zip(run.target.as_rows(rare), bounds[bounds < run.min_reach].tolist(), strict=True)
+    run.unreachable += list(found)
+    player.leave_out(run.target.rows[rare])
+    if run.folder:
+        run.folder.manifest["unreachable"] = [[*row, bound] for row, bound in run.unreachable]
+        run.folder.save_manifest()
 
 
 def save_answer(run: Run, answer: dict[str, Any]) -> None:
@@ -475,7 +523,11 @@ def _player(run: Run, *, record: bool) -> Player:
     if run.settings.play == "lazy":
         return BatchedPlayer(run.game, run.source)
     if isinstance(run.source, StepSource):
-        return SteppedPlayer(run.game, run.source, run.growing)
+        player = SteppedPlayer(run.game, run.source, run.growing)
+        if run.min_reach and run.unreachable:
+            rows = [[ANY if i is None else i for i in row] for row, _ in run.unreachable]
+            player.leave_out(np.array(rows, dtype=np.int64))
+        return player
     most = max(1, STEPS_PER_BLOCK // run.source.shape.horizon)
     return CompiledPlayer(run.game, run.source, most=most, record=record)
 

@@ -6,8 +6,9 @@ it from the files compute the same numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log
 
 import numpy as np
 
@@ -140,16 +141,47 @@ class Range:
 
 
 @dataclass(frozen=True, eq=False)
+class Validation:
+    """Fresh episodes of a policy that was fixed before them: the attempt-th such policy."""
+
+    policy: Policy
+    attempt: int  # from 1 on
+    first_episode: int
+    episodes: int = 0
+    total: float = 0.0  # the sum of their returns
+
+    def and_then(self, episodes: int, total: float) -> Validation:
+        """With so many more of them."""
+        return replace(self, episodes=self.episodes + episodes, total=self.total + total)
+
+    def lower(self, least: float, most: float, delta: float) -> float:
+        """The policy's value is at least this: returns lie between ``least`` and ``most``.
+
+        Attempt j may fail with probability delta/(j(j+1)); these add up to delta.
+        """
+        from covgame.kernels import confidence as kernel
+
+        n = np.array([self.episodes])
+        share = np.array([(self.total - least * self.episodes) / (most - least)])
+        threshold, low, high = np.empty((3, 1))
+        level = log(self.attempt * (self.attempt + 1) / delta)
+        kernel.mean_thresholds(n, share, level, threshold)
+        kernel.mean_bounds(n, share, threshold, low, high)
+        return float(least + (most - least) * low[0])
+
+
+@dataclass(frozen=True, eq=False)
 class BestPolicyGap:
     """V* from above, the value of a policy from below.
 
     Above: only V*, one fixed function, has to concentrate, so thresholds that do not know the
     alphabet suffice. Below: the worst case over the whole confidence set, because the policy
-    depends on the data.
+    depends on the data; or the returns of fresh episodes of a policy.
     """
 
     sets: ConfidenceSets
     range: Range
+    validation: Validation | None = None
 
     @property
     def counts(self) -> Counts:
@@ -195,25 +227,47 @@ class BestPolicyGap:
 
     @cached_property
     def candidate(self) -> tuple[float, Policy]:
-        """(value at least, policy): the better of two worst cases.
+        """(value at least, policy): the best of what is proved.
 
-        One plans for the worst case, the other for the estimates.
+        One plans for the worst case, one for the estimates, and one may have been validated.
         """
         careful = np.full(self.counts.shape.hs, -1, dtype=np.int64)
-        found = self.lower(careful), Policy.deterministic(careful, self.counts.shape.actions)
-        estimated = self._estimated_policy()
-        return max(found, (self.lower(estimated.table), estimated), key=lambda pair: pair[0])
+        found = [(self.lower(careful), Policy.deterministic(careful, self.counts.shape.actions))]
+        estimated = self.estimated[1]
+        found.append((self.lower(estimated.table), estimated))
+        if self.validation is not None and self.validation.episodes:
+            found.append((self.validated, self.validation.policy))
+        return max(found, key=lambda pair: pair[0])
 
-    def _estimated_policy(self) -> Policy:
+    @property
+    def validated(self) -> float:
+        """What fresh episodes prove of their policy."""
+        if self.validation is None:
+            return -np.inf
+        H = self.counts.shape.horizon
+        least, most = self.range.floors(H)[0], self.range.ceilings(H)[0]
+        return self.validation.lower(least, most, self.sets.delta)
+
+    @cached_property
+    def estimated(self) -> tuple[float, Policy]:
+        """(value, policy) that is best if the estimates are right."""
+        wanted = np.where(self.sets.allowed, self._mean_rewards, -np.inf)
+        kernel = self.counts.kernel()
+        found = dp.backward_induction(kernel, wanted)
+        return dp.initial_value(kernel, found.values), found.policy
+
+    def estimated_value(self, policy: Policy) -> float:
+        """What a policy earns if the estimates are right."""
+        kernel = self.counts.kernel()
+        return dp.initial_value(kernel, dp.evaluate(kernel, policy, self._mean_rewards))
+
+    @cached_property
+    def _mean_rewards(self) -> FloatHSA:
         counts = self.counts
         visits, sums = counts.visits, counts.reward_sums
         if counts.pooled:
-            shape = counts.shape.hsa
-            visits = np.broadcast_to(visits.sum(axis=0), shape)
-            sums = np.broadcast_to(sums.sum(axis=0), shape)
-        mean = sums / np.maximum(visits, 1)
-        wanted = np.where(self.sets.allowed, mean, -np.inf)
-        return dp.backward_induction(counts.kernel(), wanted).policy
+            visits, sums = visits.sum(axis=0), sums.sum(axis=0)
+        return np.broadcast_to(sums / np.maximum(visits, 1), counts.shape.hsa)
 
     def lower(self, chosen: IntArray) -> float:
         """A policy's value is at least this; where ``chosen`` is -1 it gets the best worst case."""
@@ -247,12 +301,17 @@ def reward_free(counts: Counts, structure: Structure, delta: float) -> RewardFre
     return RewardFreeError(ConfidenceSets(counts, structure, delta))
 
 
-PARTS_OF_GAP = 3
-"""Transitions for V*, transitions for policies, rewards: each fails with a third of delta."""
+PARTS_OF_GAP = 4
+"""Transitions for V*, transitions for policies, rewards, validations: a quarter of delta each."""
 
 
 def best_policy(
-    counts: Counts, structure: Structure, delta: float, reward_range: Range
+    counts: Counts,
+    structure: Structure,
+    delta: float,
+    reward_range: Range,
+    validation: Validation | None = None,
 ) -> BestPolicyGap:
     """The best-policy certificate."""
-    return BestPolicyGap(ConfidenceSets(counts, structure, delta / PARTS_OF_GAP), reward_range)
+    sets = ConfidenceSets(counts, structure, delta / PARTS_OF_GAP)
+    return BestPolicyGap(sets, reward_range, validation)

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.pac.best_policy import Conclusion
@@ -21,6 +23,7 @@ from covgame.pac.certificates import (
     BestPolicyGap,
     Range,
     RewardFreeError,
+    Validation,
     best_policy,
     reward_free,
 )
@@ -31,6 +34,18 @@ from covgame.types import Policy
 
 GROWTH = 0.02
 """A round takes this share of the episodes so far, at least one."""
+
+FIRST_VALIDATION = 100
+"""Before so many episodes nothing is validated."""
+
+PROMISING = 0.75
+"""The estimated policy is validated when it would be within this share of epsilon."""
+
+PATIENCE = 0.5
+"""A validation is given up after this share of the episodes before it."""
+
+AGAIN = 1.5
+"""And the next one has to wait until the episodes have grown by this factor."""
 
 MILESTONE = 1.25
 """Progress is noted whenever the episodes have grown by this factor."""
@@ -122,16 +137,29 @@ class CertifiedExploration(_Certified):
 
 @dataclass(eq=False)
 class CertifiedIdentification(_Certified):
-    """Best policy: plays the policy that may be best."""
+    """Best policy: plays the policy that may be best.
+
+    When the estimated policy looks good enough, it is played by itself for a while: the returns of
+    these fresh episodes bound its value better than the worst case over all that it does. If they
+    do not, exploring goes on, and they were not in vain.
+    """
 
     range: Range
+    validates: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.attempts = 0
+        self.active: Validation | None = None
+        self.best: Validation | None = None
+        self.wait = FIRST_VALIDATION
 
     @property
     def certificate(self) -> BestPolicyGap:
         """What the data prove now."""
         if self._known is None or self._known[0] != self.counts.n_episodes:
-            found = best_policy(self.counts, self.structure, self.delta, self.range)
-            self._known = (self.counts.n_episodes, found)
+            asked = (self.counts, self.structure, self.delta, self.range, self.best)
+            self._known = (self.counts.n_episodes, best_policy(*asked))
         certificate: BestPolicyGap = self._known[1]
         return certificate
 
@@ -141,6 +169,43 @@ class CertifiedIdentification(_Certified):
 
     def _next_policy(self) -> Policy:
         return self.certificate.optimistic_policy
+
+    def next_part(self) -> PolicyPart | None:
+        if self.done:
+            return None
+        if self.active is None and self._looks_good():
+            self.attempts += 1
+            policy = self.certificate.estimated[1]
+            self.active = Validation(policy, self.attempts, self.counts.n_episodes)
+        part = super().next_part()
+        if part is not None and self.active is not None:
+            part.policy, part.validates = self.active.policy, True
+            part.name = f"validation {self.attempts}"
+        return part
+
+    def _looks_good(self) -> bool:
+        """Whether the estimated policy would do, if the estimates were right."""
+        if not self.validates or self.counts.n_episodes < self.wait:
+            return False
+        certificate = self.certificate
+        return certificate.upper - certificate.estimated[0] <= PROMISING * self.epsilon
+
+    def tell(self, part: PolicyPart, episodes: Sequence[Block] = ()) -> bool:
+        if part.validates and self.active is not None:
+            self.active = self.active.and_then(part.played, float(part.counts.reward_sums.sum()))
+            self._keep_the_better(self.active)
+        super().tell(part, episodes)
+        if self.active is not None and self.active.episodes > PATIENCE * self.active.first_episode:
+            self.active = None
+            self.wait = int(AGAIN * self.counts.n_episodes)
+        return True
+
+    def _keep_the_better(self, validation: Validation) -> None:
+        H = self.counts.shape.horizon
+        ends = self.range.floors(H)[0], self.range.ceilings(H)[0], self.certificate.sets.delta
+        same = self.best is not None and self.best.attempt == validation.attempt
+        if self.best is None or same or validation.lower(*ends) > self.best.lower(*ends):
+            self.best = validation
 
     def conclusion(self) -> Conclusion | None:
         """The candidate with its bounds; None before the first episode."""
@@ -152,3 +217,31 @@ class CertifiedIdentification(_Certified):
     @property
     def policy(self) -> Policy:
         return self.certificate.candidate[1]
+
+    def state(self) -> dict[str, Any]:
+        return {
+            **super().state(),
+            "attempts": self.attempts,
+            "wait": self.wait,
+            "active": _as_json(self.active),
+            "best": _as_json(self.best),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.attempts, self.wait = state["attempts"], state["wait"]
+        actions = self.counts.shape.actions
+        self.active, self.best = (_from_json(state[name], actions) for name in ("active", "best"))
+
+
+def _as_json(validation: Validation | None) -> dict[str, Any] | None:
+    if validation is None:
+        return None
+    return {**vars(validation), "policy": validation.policy.to_list()}
+
+
+def _from_json(content: dict[str, Any] | None, actions: int) -> Validation | None:
+    if content is None:
+        return None
+    policy = Policy.deterministic(np.array(content["policy"], dtype=np.int64), actions)
+    return Validation(**{**content, "policy": policy})

@@ -17,7 +17,7 @@ from math import inf, lgamma, log, pi
 import numpy as np
 
 from covgame.game.counts import Counts
-from covgame.types import BoolArray, FloatArray, FloatHS, FloatHSA, FloatS, IntArray
+from covgame.types import ANY, BoolArray, FloatArray, FloatHS, FloatHSA, FloatS, IntArray
 
 UNBOUNDED = 2**62
 
@@ -152,6 +152,17 @@ class ConfidenceSets:
                 low[h, s] = max(0.0, self.lowest_start(self._chances(h, s, -1.0)))
                 high[h, s] = min(1.0, self.highest_start(self._chances(h, s, 1.0), fixed=False))
         return low, high
+
+    def reach_of_rows(self, rows: IntArray) -> FloatArray:
+        """Upper bounds on the chance of visiting rows of a target; any stage means their sum."""
+        bounds = np.empty(len(rows))
+        for i, (stage, state, _) in enumerate(rows.tolist()):
+            stages = range(self.counts.shape.horizon) if stage == ANY else [stage]
+            chances = (
+                self.highest_start(self._chances(h, state, 1.0), fixed=False) for h in stages
+            )
+            bounds[i] = min(1.0, sum(chances))
+        return bounds
 
     def _chances(self, h: int, s: int, sign: float) -> FloatS:
         """A bound on the chance of reaching (h, s) from every first state."""

@@ -51,6 +51,7 @@ class PolicyPart:
     policy: Policy
     episodes: int
     counts: Counts
+    validates: bool = False  # whether the returns of these episodes are looked at by themselves
 
     @property
     def played(self) -> int:

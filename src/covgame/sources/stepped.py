@@ -10,7 +10,7 @@ from covgame.game.game import Game
 from covgame.sources.compiled import CompiledGame
 from covgame.sources.stepping import StepSource
 from covgame.targets.requests import Uniform
-from covgame.types import BoolArray, BoolHS
+from covgame.types import BoolArray, BoolHS, IntArray
 
 GROWTH_INTERVAL = 50
 """The target takes up what was newly seen after every 50th part of the episodes so far."""
@@ -30,6 +30,7 @@ class SteppedPlayer:
         self.taken_up = self._seen()
         self.next_growth = game.counts.n_episodes
         self.failure: EnvironmentFailed | None = None
+        self.left_out: set[tuple[int, ...]] = set()
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target.
@@ -53,6 +54,13 @@ class SteppedPlayer:
             played.append(episode)
         self._covered()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)
+
+    def leave_out(self, rows: IntArray) -> None:
+        """Do not ask for these rows any more."""
+        self.left_out |= set(map(tuple, rows.tolist()))
+        kept = [tuple(row) not in self.left_out for row in self.game.target.rows.tolist()]
+        self.game.grow(self.game.target.keep(np.array(kept, dtype=np.bool_)))
+        self.compiled.bind()
 
     def _covered(self) -> bool:
         """Whether all is covered, what was seen last included."""
@@ -98,7 +106,7 @@ class SteppedPlayer:
         grown = target.with_more(states, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
         if self.growing is not None:
             wanted = self.growing.rows(self.taken_up, self._allowed(self.taken_up.shape[1]))
-            known = set(map(tuple, target.rows.tolist()))
+            known = set(map(tuple, target.rows.tolist())) | self.left_out
             new = [row for row in wanted.tolist() if tuple(row) not in known]
             rows = np.array(new, dtype=np.int64).reshape(-1, 3)
             grown = target.with_more(states, rows, np.full(len(rows), float(self.growing.count)))

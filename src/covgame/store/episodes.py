@@ -176,8 +176,10 @@ def read_visits(folder: Path, shape: Shape) -> IntArray:
     return visits.reshape(shape.hsa)
 
 
-def read_counts(folder: Path, shape: Shape, *, pooled: bool) -> Counts:
-    """Everything that a learner counts, from the files alone.
+def read_counts(
+    folder: Path, shape: Shape, *, pooled: bool, first: int = 0, last: int | None = None
+) -> Counts:
+    """Everything that a learner counts, from the files alone: episodes ``first`` to ``last`` - 1.
 
     An episode that something cut short before the last stage is over there for a learner,
     whatever state was shown.
@@ -190,7 +192,13 @@ def read_counts(folder: Path, shape: Shape, *, pooled: bool) -> Counts:
             raise BadInput(f"{path} cannot be read: {error}") from error
         if table.schema != SCHEMA:
             raise BadInput(f"{path} does not hold the columns of an episode file")
-        _count_steps(counts, {name: table[name].to_numpy() for name in table.column_names}, path)
+        steps = {name: table[name].to_numpy() for name in table.column_names}
+        if first > 0 or last is not None:
+            episode = steps["episode"]
+            wanted = (episode >= first) & (episode < (np.inf if last is None else last))
+            steps = {name: column[wanted] for name, column in steps.items()}
+        if len(steps["episode"]):
+            _count_steps(counts, steps, path)
     return counts
 
 

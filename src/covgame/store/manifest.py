@@ -37,6 +37,7 @@ class CoverManifest(BaseModel):
     stage_dependent: Annotated[bool, Field(strict=True)]
     max_episodes: Index | None
     play: Literal["exact", "lazy", "counts"] = "exact"
+    min_reach: Annotated[Number, Field(ge=0, le=1)] = 0.0
     unreachable: list[tuple[Index | None, Index, Index | None, Number]]
     min_episodes: Annotated[Number, Field(ge=0)] | None
     state: Literal["running", "stopped", "finished"]
@@ -77,6 +78,16 @@ class StructureFile(BaseModel):
     allowed: list[list[bool]] | None
 
 
+class ValidationFile(BaseModel):
+    """Episodes that validate the policy of a certificate."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    attempt: Positive
+    first_episode: Index
+    episodes: Positive
+
+
 class CertificateFile(BaseModel):
     """A certificate of a run of ``explore`` or ``identify``."""
 
@@ -91,4 +102,5 @@ class CertificateFile(BaseModel):
     data: Annotated[str, Field(strict=True)]
     numbers: dict[str, Number]
     policy: list[list[Index]] | None = None
+    validation: ValidationFile | None = None
     rewards: dict[str, Number | None] | None = None
