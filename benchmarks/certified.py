@@ -212,7 +212,7 @@ def frozen_lake(epsilon: float) -> dict[str, Any]:
             horizon=50,
             epsilon=epsilon,
             delta=0.05,
-            return_high=1.0,
+            return_range=(0.0, 1.0),
             out=Path(folder) / "run",
         )
         seconds = time.perf_counter() - began

@@ -33,7 +33,9 @@ MAY_IMPORT = {
     "runs": BASE | {"sources", "store"},
     "covering": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "store", "planning", "runs"},
-    "exploring": BASE | {"mdp", "targets", "game", "pac", "sources", "store", "planning", "runs"},
+    "certifying": BASE | {"targets", "game", "pac", "store"},
+    "exploring": BASE
+    | {"mdp", "targets", "game", "pac", "sources", "store", "planning", "runs", "certifying"},
     "resuming": BASE | {"covering", "exploring", "pac", "store"},
     "report": BASE | {"planning"},
     "cli": BASE

@@ -22,6 +22,7 @@ from covgame.kernels import confidence as kernel
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.pac.certificates import Range, best_policy, reward_free
+from covgame.pac.certified import CertifiedIdentification
 from covgame.pac.mixtures import ConfidenceSets, Structure
 from covgame.pac.worst_case import worst_reward
 from covgame.sources.by_counts import Urns, draw_visits
@@ -388,7 +389,7 @@ def test_false_certificates_are_found_out(tmp_path: Path) -> None:
     for change, said in (
         ({"numbers": {**honest["numbers"], "gap": 0.1}}, "does not hold"),
         ({"delta": 1e-9}, "does not hold"),
-        ({"policy": (1 - np.array(honest["policy"])).tolist()}, "does not hold"),
+        ({"policy": (1 - np.array(honest["policy"])).tolist()}, "certificate"),
         ({"episodes": honest["episodes"] - 1}, "other data"),
         ({"data": "0" * 64}, "other data"),
         ({"claim": "everything"}, "claim"),
@@ -492,3 +493,53 @@ def test_what_is_proved_to_be_rare_is_left_out(
     again = covering.resume(tmp_path / "parts", max_episodes=10**6)
     assert again.n_episodes == run.n_episodes
     assert again.unreachable == run.unreachable
+
+
+def test_identified_policies_are_as_good_as_claimed() -> None:
+    """Whole runs at delta = 0.5, validation and stopping rule included."""
+    runs, failed, validated = 40, 0, 0
+    for seed in range(runs):
+        world = small(seed, stationary=seed % 2 == 0)
+        run = cg.identify(world, epsilon=0.6, delta=0.5, seed=seed)
+        assert isinstance(run.algorithm, CertifiedIdentification)
+        validated += run.algorithm.attempts > 0
+        found = run.conclusion
+        assert found is not None
+        values = dp.evaluate(world.transitions, found.policy, world.rewards)
+        best = dp.backward_induction(world.transitions, world.rewards).values
+        mine, top = (dp.initial_value(world.transitions, v) for v in (values, best))
+        failed += mine < found.lower - 1e-9 or top > found.upper + 1e-9
+    assert failed <= allowed_failures(0.5, runs)
+    assert validated > 0
+
+
+def test_a_validation_is_checked_episode_by_episode(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run = cg.identify("garnet:states=12,actions=3,horizon=6", epsilon=0.9, out=out)
+    place = out / "certificate.json"
+    honest = json.loads(place.read_text())
+    assert honest["validation"] is not None
+    assert cg.certify(out).numbers["gap"] == pytest.approx(run.certified_gap)
+    moved = {**honest["validation"], "first_episode": honest["validation"]["first_episode"] - 50}
+    other = np.array(honest["policy"])
+    other[0] = (other[0] + 1) % 3
+    for change, said in (
+        ({"validation": moved}, "another policy|afterwards"),
+        ({"policy": other.tolist()}, "afterwards"),
+        ({"validation": {**honest["validation"], "attempt": 10**9}}, "does not hold"),
+    ):
+        place.write_text(json.dumps({**honest, **change}))
+        with pytest.raises(cg.BadInput, match=said):
+            cg.certify(out)
+
+
+def test_a_run_resumes_in_the_middle_of_a_validation(tmp_path: Path) -> None:
+    asked = ("garnet:states=12,actions=3,horizon=6",)
+    whole = cg.identify(*asked, epsilon=0.9, out=tmp_path / "whole")
+    stop = whole.n_episodes - 150
+    cg.identify(*asked, epsilon=0.9, out=tmp_path / "parts", max_episodes=stop)
+    again = cg.resume(tmp_path / "parts", max_episodes=10**9)
+    assert isinstance(again, cg.Identification)
+    assert again.n_episodes == whole.n_episodes
+    np.testing.assert_array_equal(again.policy.table, whole.policy.table)
+    assert cg.certify(tmp_path / "parts").numbers == cg.certify(tmp_path / "whole").numbers

@@ -17,6 +17,8 @@ import pytest
 import covgame as cg
 from covgame import exploring
 from covgame.mdp import dp
+from covgame.store.episodes import read_counts
+from covgame.types import Shape
 from tests.test_cli import covgame
 
 TOY = "garnet:states=3,actions=2,horizon=3"
@@ -256,6 +258,9 @@ def test_a_budget_and_going_on_step_by_step(command: tuple[str, ...], tmp_path: 
     assert second["episodes"] == cuts[1]
     answered("resume", str(parts), "--max-episodes", str(10**9))
     assert_same(whole, parts)
+    for path in (whole, parts):
+        counts = read_counts(path / "episodes", Shape(3, 3, 2), pooled=False)
+        assert counts.n_episodes == full["episodes"]  # none twice, none lost
     assert answered("resume", str(parts)) == json.loads((parts / "result.json").read_text())
 
 

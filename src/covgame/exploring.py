@@ -93,7 +93,7 @@ class Settings:
     suprema: Suprema | None = None  # identify: programs with all caps, or without; None by size
     prune: bool = False  # identify: the published form
     reward_range: tuple[float, float] = (0.0, 1.0)  # what the environment may pay
-    return_high: float | None = None  # the most that an episode may pay in all
+    return_range: tuple[float, float] | None = None  # of the sum of an episode's rewards
     most_successors: int | None = None  # of a state and an action, the end among them
     stage_dependent: bool = False  # do not pool what is learnt over stages (certified)
 
@@ -102,23 +102,28 @@ class Settings:
         for name, value in (("epsilon", self.epsilon), ("scale", self.scale)):
             if not (isinstance(value, int | float) and 0 < value < float("inf")):
                 raise BadInput(f"{name} is a positive number, not {value!r}")
-        if self.preset not in get_args(Preset):
-            raise BadInput(f"the presets are certified and paper, not {self.preset!r}")
-        if self.preset == "certified" and (self.scale != 1 or self.prune or self.suprema):
-            raise BadInput("scale, suprema and prune belong to --preset paper")
+        for low, high in filter(None, (self.reward_range, self.return_range)):
+            if not -math.inf < low < high < math.inf:
+                raise BadInput(f"a range is LO,HI with LO below HI, not {low:g},{high:g}")
         most = self.most_successors
         if most is not None and (not is_whole(most) or most < 1):
             raise BadInput(f"the most successors are a whole number from 1 on, not {most!r}")
-        if self.play not in (None, *get_args(Play)):
-            raise BadInput(f"play exact or by counts, not {self.play!r}")
-        if self.suprema not in (None, *get_args(Suprema)):
-            raise BadInput(f"suprema are exact or relaxed, not {self.suprema!r}")
-        low, high = self.reward_range
-        if not -math.inf < low < high < math.inf:
-            raise BadInput(f"a range of rewards is LO,HI with LO below HI, not {low},{high}")
+        self._check_choices()
+        object.__setattr__(self, "seed", int(self.seed))
+
+    def _check_choices(self) -> None:
+        for name, value, choices in (
+            ("preset", self.preset, get_args(Preset)),
+            ("play", self.play, (None, *get_args(Play))),
+            ("suprema", self.suprema, (None, *get_args(Suprema))),
+        ):
+            if value not in choices:
+                known = " or ".join(choice for choice in choices if choice)
+                raise BadInput(f"{name} is {known}, not {value!r}")
+        if self.preset == "certified" and (self.scale != 1 or self.prune or self.suprema):
+            raise BadInput("scale, suprema and prune belong to --preset paper")
         if self.prune and self.play == "counts":
             raise BadInput("pruning looks at episodes, and by counts there are none; play exact")
-        object.__setattr__(self, "seed", int(self.seed))
 
 
 Explorer = ProportionalCoverage | CertifiedExploration
@@ -376,7 +381,7 @@ def identify(
     suprema: Suprema | None = None,
     prune: bool = False,
     reward_range: tuple[float, float] = (0.0, 1.0),
-    return_high: float | None = None,
+    return_range: tuple[float, float] | None = None,
     most_successors: int | None = None,
     stage_dependent: bool = False,
     force: bool = False,
@@ -386,7 +391,7 @@ def identify(
     """Find a policy whose value is within epsilon of the best, for the environment's reward."""
     settings = Settings(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
-        reward_range, return_high, most_successors, stage_dependent,
+        reward_range, return_range, most_successors, stage_dependent,
     )  # fmt: skip
     run = start(env, settings, horizon=horizon, force=force)
     return cast("Identification", _to_the_end(run, out, progress))
@@ -482,10 +487,40 @@ def _new_certified(environment: Environment, settings: Settings, source: Source)
     elif isinstance(source, StepSource):
         source.reward_range = settings.reward_range
     low, high = settings.reward_range if isinstance(source, StepSource) else (0.0, 1.0)
-    earned = Range(low, high, settings.return_high)
+    earned = Range(low, high, _most_paid(settings, model, source))
     # By counts nobody could tell the returns of some episodes from those of the others.
     learner = CertifiedIdentification(*asked, earned, validates=settings.play != "counts")
     return Identification(environment, settings, learner, source, nothing)
+
+
+def _most_paid(settings: Settings, model: TabularMDP | None, source: Source) -> float | None:
+    """The most that an episode pays in all, where the user knows; checked as far as possible."""
+    if settings.return_range is None:
+        return None
+    most = settings.return_range[1]
+    if isinstance(source, StepSource):
+        source.most_return = most
+    elif model is not None and highest_return(model) > most:
+        raise BadInput(
+            f"an episode can pay {highest_return(model):g} here (simulated rewards are 0 or 1), "
+            f"more than the {most:g} of --return-range"
+        )
+    return most
+
+
+def highest_return(model: TabularMDP) -> float:
+    """The most that an episode can pay: simulated rewards are 0 or 1."""
+    following = np.zeros(model.shape.states + 1)
+    for h in reversed(range(model.shape.horizon)):
+        possible = (model.rewards[h] > 0).astype(np.float64)
+        if h + 1 < model.shape.horizon:
+            kernel = model.transitions.stages[h]
+            best = np.zeros(model.shape.pairs)
+            row = np.repeat(np.arange(model.shape.pairs), np.diff(kernel.start))
+            np.maximum.at(best, row, following[kernel.next_state])
+            possible = possible + best.reshape(possible.shape)
+        following[:-1] = possible.max(axis=1)
+    return float(following[:-1][model.initial > 0].max())
 
 
 def _one_start(model: TabularMDP) -> bool:
@@ -583,7 +618,7 @@ def load(path: str | Path, max_episodes: int | None = None) -> AnyRun:
         asked.suprema,
         asked.prune,
         asked.reward_range,
-        asked.return_high,
+        asked.return_range,
         asked.most_successors,
         asked.stage_dependent,
     )
@@ -673,7 +708,7 @@ def play_parts(run: AnyRun) -> Generator[AnyRun]:
         try:
             recorder = _recorder(run)
             while not (run.budget_left == 0 or interruption.wanted):
-                run.part = run.algorithm.next_part()
+                run.part = run.part or run.algorithm.next_part()
                 if run.part is None:
                     break
                 episodes: list[Block] = []

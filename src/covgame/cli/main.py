@@ -352,7 +352,7 @@ def identify(
 
     settings = Settings(
         "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
-        as_range(reward_range), None if return_range is None else as_range(return_range)[1],
+        as_range(reward_range), None if return_range is None else as_range(return_range),
         most_successors, stage_dependent,
     )  # fmt: skip
     if prune and not quiet:

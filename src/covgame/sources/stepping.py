@@ -106,6 +106,7 @@ class StepSource:
 
     stationary = True
     reward_range: tuple[float, float] | None = None  # what it may pay, where somebody relies on it
+    most_return: float | None = None  # and what an episode may pay in all
 
     def __init__(self, stepper: Stepper, states: States, horizon: int, seed: int) -> None:
         self.stepper, self.states = stepper, states
@@ -179,7 +180,14 @@ class StepSource:
             elif state >= known:
                 revise = None  # the rest of this episode is off the map
             state = following
+        self._check_return(sum(reward for _, _, reward, _ in steps))
         return Episode.of_steps(steps, cut_at)
+
+    def _check_return(self, paid: float) -> None:
+        if self.most_return is not None and paid > self.most_return:
+            raise EnvironmentFailed(
+                f"an episode paid {paid:g}, more than the {self.most_return:g} of --return-range"
+            )
 
     def _state(self, observation: Any, mask: Any) -> int:
         state = self.states.index(observation)

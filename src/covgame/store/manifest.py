@@ -61,7 +61,7 @@ class LearningManifest(BaseModel):
     suprema: Literal["exact", "relaxed"] | None
     prune: Annotated[bool, Field(strict=True)]
     reward_range: tuple[Number, Number]
-    return_high: Number | None
+    return_range: tuple[Number, Number] | None
     most_successors: Annotated[int, Field(strict=True, ge=1)] | None
     stage_dependent: Annotated[bool, Field(strict=True)]
     state: Literal["running", "stopped", "finished"]
