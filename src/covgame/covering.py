@@ -30,6 +30,7 @@ from covgame.runs import (
     environment_of,
     next_size,
     open_source,
+    to_the_end,
     versions,
 )
 from covgame.sources.batched import BatchedPlayer
@@ -298,13 +299,7 @@ def resume(
 
 
 def _to_the_end(run: Run, progress: Callable[[Run], None] | None) -> Run:
-    for _ in play_blocks(run):
-        if progress:
-            progress(run)
-    if run.stopped == "interrupted":
-        raise KeyboardInterrupt
-    if run.failure:
-        raise EnvironmentFailed(run.failure)
+    to_the_end(run, play_blocks(run), progress)
     return run
 
 

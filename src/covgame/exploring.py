@@ -42,6 +42,7 @@ from covgame.runs import (
     is_whole,
     next_size,
     open_source,
+    to_the_end,
     versions,
 )
 from covgame.sources.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
@@ -400,13 +401,7 @@ def identify(
 def _to_the_end(run: AnyRun, out: str | Path | None, progress: Progress | None) -> AnyRun:
     if out is not None:
         create_folder(run, Path(out))
-    for _ in play_parts(run):
-        if progress:
-            progress(run)
-    if run.stopped == "interrupted":
-        raise KeyboardInterrupt
-    if run.failure:
-        raise EnvironmentFailed(run.failure)
+    to_the_end(run, play_parts(run), progress)
     return run
 
 

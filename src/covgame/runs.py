@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import platform
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
-from covgame.errors import BadInput
+from covgame.errors import BadInput, EnvironmentFailed
 from covgame.sources.environments import Environment, make
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import DiscoveredStates
@@ -17,6 +19,26 @@ Source = SimulatedSource | StepSource
 STEPS_PER_BLOCK = 200_000
 SECONDS_PER_BLOCK = 0.1
 FIRST_BLOCK = 16
+
+
+class Stoppable(Protocol):
+    """A run, as far as its end is concerned."""
+
+    stopped: Any
+    failure: str | None
+
+
+def to_the_end(
+    run: Stoppable, playing: Iterable[Any], progress: Callable[[Any], None] | None
+) -> None:
+    """Play a run out; an interruption and a failing environment are raised when all is saved."""
+    for _ in playing:
+        if progress:
+            progress(run)
+    if run.stopped == "interrupted":
+        raise KeyboardInterrupt
+    if run.failure:
+        raise EnvironmentFailed(run.failure)
 
 
 def check_common(seed: int, delta: float, max_episodes: int | None) -> None:
