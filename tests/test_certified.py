@@ -79,7 +79,7 @@ def by_duality(p: FloatArray, v: FloatArray, radius: float, beyond: float) -> fl
     return float(min(found, top))
 
 
-@settings(max_examples=2000)
+@settings(max_examples=1000)
 @given(seeds)
 def test_the_best_of_a_ball_against_a_general_minimiser(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -396,13 +396,15 @@ def test_false_certificates_are_found_out(tmp_path: Path) -> None:
         ({"shape": [4, 3, 2]}, "outside"),
     ):
         place.write_text(json.dumps({**honest, **change}))
-        done = covgame("certify", str(tmp_path / "run"))
-        assert (done.returncode, done.stdout) == (2, ""), change
-        assert said in done.stderr, done.stderr
+        with pytest.raises(cg.BadInput, match=said):
+            cg.certify(tmp_path / "run")
+    done = covgame("certify", str(tmp_path / "run"))
+    assert (done.returncode, done.stdout) == (2, "")
     place.write_text(json.dumps(honest))
     shard = next((tmp_path / "run" / "episodes").glob("*.parquet"))
     shard.unlink()
-    assert covgame("certify", str(tmp_path / "run")).returncode == 2
+    with pytest.raises(cg.BadInput, match="other data"):
+        cg.certify(tmp_path / "run")
 
 
 def test_coverage_is_certified_too(tmp_path: Path) -> None:
@@ -497,7 +499,7 @@ def test_what_is_proved_to_be_rare_is_left_out(
 
 def test_identified_policies_are_as_good_as_claimed() -> None:
     """Whole runs at delta = 0.5, validation and stopping rule included."""
-    runs, failed, validated = 40, 0, 0
+    runs, failed, validated = 24, 0, 0
     for seed in range(runs):
         world = small(seed, stationary=seed % 2 == 0)
         run = cg.identify(world, epsilon=0.6, delta=0.5, seed=seed)
