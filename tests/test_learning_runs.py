@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import covgame as cg
 from covgame import exploring
 from covgame.mdp import dp
+from covgame.mdp.transitions import Transitions
 from covgame.store.episodes import read_counts
 from covgame.types import Shape
 from tests.test_cli import covgame
@@ -97,7 +99,10 @@ def test_explore_from_python() -> None:
 def test_the_forecast_is_said_before_the_run(tmp_path: Path) -> None:
     done = covgame(*EXPLORE, "--out", str(tmp_path / "run"))
     assert done.returncode == 0
-    assert "at least 1.07e+15 episodes: visitations of 9 (stage, state) 1.07e+15" in done.stderr
+    assert (
+        "at least 1.07e+15 episodes on average: visitations of 9 (stage, state) 1.07e+15"
+        in done.stderr
+    )
     assert "error        at most" in done.stdout
 
 
@@ -357,3 +362,97 @@ def test_functionals_from_the_command_line() -> None:
         ("--plot", "x.svg"),
     ):
         assert covgame("plan", TOY, *wrong).returncode == 2
+
+
+# ---------------------------------------------------------------------------- hard cases
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--epsilon", "1e-300"),
+        ("--epsilon", "1", "--scale", "1e300"),
+        ("--epsilon", "1", "--delta", "5e-324"),
+    ],
+)
+def test_numbers_beyond_reason_are_refused(args: tuple[str, ...]) -> None:
+    done = covgame("explore", TOY, "--preset", "paper", *args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "internal error" not in done.stderr
+
+
+def test_counts_never_pass_what_64_bits_hold() -> None:
+    """2^62 episodes are a budget: the run stops there, saved and with an answer."""
+    run = exploring.start(TOY, exploring.Settings("identify", 1.0, preset="paper"))
+    assert run.budget_left == 2**62
+    run.n_before = 2**62 - 5
+    assert run.budget_left == 5
+    for _ in exploring.play_parts(run):
+        pass
+    assert run.stopped == "budget"
+    assert run.n_episodes == 2**62
+
+
+def test_masks_without_a_table_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "examples"))
+    for learn in (cg.explore, cg.identify):
+        with pytest.raises(cg.BadInput, match="forbids actions"):
+            learn("py:gym_world:stairs", epsilon=1.0, horizon=3)
+
+
+def test_forbidden_actions_of_a_table_are_never_recommended() -> None:
+    """Taxi-like masks: a model with forbidden actions, played by counts and planned on."""
+    world = cg.make("chain:states=3,horizon=3").require_model("a test")
+    kernel = world.transitions
+    allowed = np.ones((3, 2), dtype=np.bool_)
+    allowed[0, 0] = False
+    row = np.repeat(np.arange(len(kernel.start) - 1), np.diff(kernel.start))
+    kept = row != 0
+    masked = replace(
+        Transitions.from_entries(
+            kernel.shape,
+            kernel.initial,
+            row[kept],
+            kernel.next_state[kept],
+            kernel.probability[kept],
+            stationary=True,
+        ),
+        allowed=allowed,
+    )
+    model = replace(world, transitions=masked)
+    run = cg.explore(model, epsilon=2.0, play="counts")
+    assert run.counts.visits[:, 0, 0].sum() == 0
+    reward = np.zeros((3, 3, 2))
+    reward[:, 0, 0] = 1.0  # tempting and forbidden
+    assert (run.model.plan(reward).table[:, 0] == 1).all()
+
+
+def test_what_is_not_proved_yet_is_not_promised(tmp_path: Path) -> None:
+    answer = answered(*EXPLORE, "--max-episodes", "1000", "--out", str(tmp_path / "run"), code=3)
+    assert answer["guarantee"] == "none yet"
+    assert answer["certified_error"] is None
+    planned = answered("policy", str(tmp_path / "run"), "--reward", reward_file(tmp_path, []))
+    assert planned["finished"] is False
+    done = covgame("policy", str(tmp_path / "run"), "--reward", reward_file(tmp_path, []))
+    assert "nothing is guaranteed" in done.stdout
+
+
+def test_functionals_where_every_episode_ends_at_once(tmp_path: Path) -> None:
+    place = tmp_path / "short.json"
+    rows = [[0, 0, a, None, 1.0] for a in (0, 1)]
+    place.write_text(
+        json.dumps(
+            {
+                "format": "covgame-mdp/1",
+                "horizon": 2,
+                "states": 1,
+                "actions": 2,
+                "initial": 0,
+                "transitions": rows,
+                "rewards": [[0, 0, 0, 0.5]],
+            }
+        )
+    )
+    found = answered("plan", str(place), "--functionals", "--epsilon", "0.1")["functionals"]
+    assert found["policy_gap"] == pytest.approx(0.5)
+    assert found["pedel"] == pytest.approx(2**4 * 2 / 0.5**2, rel=1e-3)

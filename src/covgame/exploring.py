@@ -101,8 +101,8 @@ class Settings:
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
         for name, value in (("epsilon", self.epsilon), ("scale", self.scale)):
-            if not (isinstance(value, int | float) and 0 < value < float("inf")):
-                raise BadInput(f"{name} is a positive number, not {value!r}")
+            if not (isinstance(value, int | float) and 1e-30 <= value <= 1e30):
+                raise BadInput(f"{name} is a positive number (1e-30 to 1e30), not {value!r}")
         for low, high in filter(None, (self.reward_range, self.return_range)):
             if not -math.inf < low < high < math.inf:
                 raise BadInput(f"a range is LO,HI with LO below HI, not {low:g},{high:g}")
@@ -182,9 +182,11 @@ class LearningRun(Generic[Learner]):
     @property
     def guarantee(self) -> str:
         """What the answer is worth."""
-        if self.settings.preset == "certified":
+        if self.settings.preset == "certified" and self.bounded:
             return f"certified, with probability {1 - self.settings.delta:g} (docs/certified.md)"
-        if self.settings.scale != 1:
+        if not self.bounded:
+            return "none yet"
+        if self.settings.scale < 1:
             return f"none: the paper's thresholds were scaled by {self.settings.scale:g}"
         if self.settings.prune:
             return "none: pruning biases the estimates"
@@ -205,9 +207,16 @@ class LearningRun(Generic[Learner]):
         return self.folder.path if self.folder else None
 
     @property
-    def budget_left(self) -> int | None:
+    def budget_left(self) -> int:
+        """Episodes that may still be played; 64-bit counts end at 2^62 in any case."""
         budget = self.settings.max_episodes
-        return None if budget is None else max(0, budget - self.n_episodes)
+        most = MOST_EPISODES if budget is None else min(budget, MOST_EPISODES)
+        return max(0, most - self.n_episodes)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether anything is proved yet."""
+        raise NotImplementedError
 
     def findings(self) -> dict[str, Any]:
         """What the run is about, for the JSON answer."""
@@ -278,7 +287,12 @@ class Exploration(LearningRun[Explorer]):
     @property
     def certified_error(self) -> float | None:
         """What an optimal policy on the model loses at most, whatever the reward."""
-        return self.algorithm.certified_error
+        error = self.algorithm.certified_error
+        return None if error is None else min(error, float(self.counts.shape.horizon))
+
+    @property
+    def bounded(self) -> bool:
+        return self.certified_error is not None
 
     def findings(self) -> dict[str, Any]:
         return {"certified_error": self.certified_error}
@@ -304,6 +318,10 @@ class Identification(LearningRun[Identifier]):
         if self.n_parts not in self._by_phases:
             self._by_phases[self.n_parts] = self.algorithm.conclusion()
         return self._by_phases[self.n_parts]
+
+    @property
+    def bounded(self) -> bool:
+        return self.conclusion is not None
 
     @property
     def policy(self) -> Policy:
@@ -434,6 +452,10 @@ def _new_run(environment: Environment, settings: Settings) -> AnyRun:
             "confidence sets need the number of states beforehand, and "
             f"{environment.name} only shows its states as it goes"
         )
+    if isinstance(source, StepSource) and environment.model is None and source.shows_masks():
+        raise BadInput(
+            f"{environment.name} forbids actions and has no table to say which; only cover plays it"
+        )
     if settings.preset == "certified":
         return _new_certified(environment, settings, source)
     thresholds = PaperThresholds(source.shape, settings.scale)
@@ -553,7 +575,7 @@ def _check_possible(run: AnyRun, *, force: bool) -> None:
     """Refuse what would not end in a lifetime, with the number and what to do instead."""
     needed = run.forecast.episodes
     parts = ", ".join(f"{need.part}: {number(need.episodes)}" for need in run.forecast.needs)
-    said = f"this needs at least {number(needed)} episodes ({parts})"
+    said = f"this needs at least {number(needed)} episodes on average ({parts})"
     if needed > MOST_EPISODES:
         raise TooLarge(
             f"{said}, more than 64-bit counts can hold; ask for a larger epsilon or a smaller "
@@ -561,11 +583,12 @@ def _check_possible(run: AnyRun, *, force: bool) -> None:
         )
     stepped = isinstance(run.source, StepSource)
     most = MOST_STEPPED if stepped else MOST_SIMULATED
-    if run.by_counts or force or needed <= most:
+    budget = run.settings.max_episodes
+    if run.by_counts or force or needed <= most or (budget is not None and budget <= most):
         return
     instead = (
-        f"save its table (covgame envs {run.environment.name} --save model.json) and play that by "
-        "counts"
+        f"save its table (covgame envs {run.environment.name} --horizon {run.environment.horizon} "
+        "--save model.json) and play that by counts"
         if stepped
         else "play by counts (--play counts)"
     )
@@ -671,7 +694,8 @@ def _restore(run: AnyRun, arrays: Arrays) -> None:
         run.n_parts, run.n_before = progress["n_parts"], progress["n_before"]
         algorithm.phases = [Phase(**phase) for phase in progress["phases"]]
         algorithm.restore(progress["state"])
-    except (KeyError, ValueError, TypeError) as error:
+        _check_progress(run)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         raise BadInput(f"counts.npz does not fit to this run ({error})") from error
     saved = {name[5:]: value for name, value in arrays.items() if name.startswith("part_")}
     if saved:
@@ -680,10 +704,25 @@ def _restore(run: AnyRun, arrays: Arrays) -> None:
             run.part.game = _restored(run.part.game, saved)
         elif run.part is not None:
             restore_counts(run.part.counts, saved)
+    if run.n_before < 0 or (run.part is not None and run.part.played < 0):
+        raise BadInput("counts.npz does not fit to this run (episodes below 0)")
+
+
+def _check_progress(run: AnyRun) -> None:
+    """What JSON let through: numbers have to be numbers."""
+    for value in (run.n_parts, run.n_before):
+        if not is_whole(value):
+            raise TypeError(f"{value!r} is no number of episodes or parts")
+    for phase in run.algorithm.phases:
+        phase.to_dict()
+        if not (phase.bound is None or isinstance(phase.bound, int | float)):
+            raise TypeError(f"{phase.bound!r} is no bound")
 
 
 def _restored(game: Game, arrays: Arrays) -> Game:
     """The game of a part, whose target may have grown since, as it was saved."""
+    if "target_rows" not in arrays or "target_counts" not in arrays:
+        raise BadInput("counts.npz lacks the target of the part being played")
     target = Target.of_rows(game.counts.shape, arrays["target_rows"], arrays["target_counts"])
     again = Game(target, game.planner, game.adversary, Counts(game.counts.shape, pooled=False))
     restore_game(again, arrays)

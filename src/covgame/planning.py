@@ -213,8 +213,8 @@ def functionals(
     env: Environment | TabularMDP | str | Path, *, epsilon: float, horizon: int | None = None
 ) -> Functionals:
     """What PCE, PRINCIPLE, MOCA and PEDEL pay per log(1/delta) on a known environment."""
-    if not (isinstance(epsilon, int | float) and 0 < epsilon < float("inf")):
-        raise BadInput(f"epsilon is a positive number, not {epsilon!r}")
+    if not (isinstance(epsilon, int | float) and 1e-12 <= epsilon <= 1e12):
+        raise BadInput(f"epsilon is a positive number (1e-12 to 1e12), not {epsilon!r}")
     model = as_environment(env, horizon).require_model("its functionals")
     return complexity.functionals(model.transitions, model.rewards, float(epsilon))
 

@@ -45,8 +45,8 @@ def check_common(seed: int, delta: float, max_episodes: int | None) -> None:
     """What every command asks of its numbers."""
     if not is_whole(seed) or not 0 <= seed < 2**63:
         raise BadInput(f"a seed is a whole number from 0 to 2^63 - 1, not {seed!r}")
-    if not (isinstance(delta, int | float) and 0 < delta < 1):
-        raise BadInput(f"delta is a probability between 0 and 1, not {delta!r}")
+    if not (isinstance(delta, int | float) and 1e-100 <= delta < 1):
+        raise BadInput(f"delta is a probability between 0 and 1 (from 1e-100 on), not {delta!r}")
     if max_episodes is not None and (not is_whole(max_episodes) or max_episodes < 0):
         raise BadInput(f"a budget is a whole number of episodes, not {max_episodes!r}")
 

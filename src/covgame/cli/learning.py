@@ -13,6 +13,7 @@ from covgame.pac.files import load_reward
 from covgame.pac.parts import Phase
 from covgame.planning import number
 from covgame.resuming import learnt_model
+from covgame.store.folder import RunFolder
 
 EXIT_CODES = {"rule": 0, "budget": 3, "failed": 4, "interrupted": 130}
 
@@ -25,8 +26,8 @@ def announce(run: AnyRun) -> None:
     if not run.forecast.needs:
         return
     parts = "; ".join(f"{need.part} {number(need.episodes)}" for need in run.forecast.needs)
-    say(f"this takes at least {number(run.forecast.episodes)} episodes: {parts}")
-    if run.settings.scale != 1:
+    say(f"this takes at least {number(run.forecast.episodes)} episodes on average: {parts}")
+    if run.settings.scale < 1:
         say(f"thresholds scaled by {run.settings.scale:g}: nothing is guaranteed")
 
 
@@ -58,12 +59,21 @@ def plan_on_run(path: Path, reward: Path) -> dict[str, Any]:
     model = learnt_model(path)
     wanted = load_reward(reward, model.shape)
     policy = model.plan(wanted)
-    return {"policy": policy.to_list(), "value": model.value(policy, wanted), "run": str(path)}
+    return {
+        "policy": policy.to_list(),
+        "value": model.value(policy, wanted),
+        "cells_seen": int((model.visits > 0).sum()),
+        "finished": RunFolder.open(path).finished,
+        "run": str(path),
+    }
 
 
 def show_policy(answer: dict[str, Any]) -> str:
     """A policy for people: a line of actions per stage."""
-    lines = [f"value        {number(answer['value'])} on the learnt model", ""]
+    lines = [f"value        {number(answer['value'])} on the learnt model"]
+    if not answer["finished"]:
+        lines.append("unfinished   the run had not reached its end: nothing is guaranteed")
+    lines.append("")
     for stage, row in enumerate(answer["policy"]):
         shown = " ".join(str(action) for action in row[:WIDEST_TABLE])
         more = " ..." if len(row) > WIDEST_TABLE else ""

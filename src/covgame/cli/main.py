@@ -116,7 +116,7 @@ def plan(
         raise click.UsageError(wrong)
     environment = covgame.make(env, horizon)
     if not quiet:
-        warn_if_large(environment)
+        warn_if_large(environment, with_functionals)
     answer: dict[str, Any] = {}
     pages = []
     if epsilon is not None:

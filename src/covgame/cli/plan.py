@@ -12,6 +12,7 @@ from covgame.planning import number
 from covgame.sources.environments import Environment
 
 LARGE = 20_000
+LARGE_FOR_FUNCTIONALS = 2_000
 
 
 def check_options(
@@ -27,11 +28,11 @@ def check_options(
     return None
 
 
-def warn_if_large(environment: Environment) -> None:
+def warn_if_large(environment: Environment, functionals: bool) -> None:
     """Linear programs over many cells take their time."""
     cells = environment.require_model("a plan").shape.cells
-    if cells > LARGE:
-        say(f"a linear program over {cells:,} cells; this can take a while")
+    if cells > (LARGE_FOR_FUNCTIONALS if functionals else LARGE):
+        say(f"linear programs over {cells:,} cells; this can take a while")
 
 
 def price(
@@ -66,7 +67,11 @@ def compare(environment: Environment, epsilon: float) -> tuple[dict[str, Any], s
 def _show(name: str, found: Functionals) -> str:
     pedel = "-" if found.pedel is None else number(found.pedel)
     value_gap = "none" if found.value_gap is None else number(found.value_gap)
-    policy_gap = number(found.policy_gap) if found.policy_gap else "0 (the best has a twin)"
+    policy_gap = "0 (the best has a twin)"
+    if found.policy_gap is None:
+        policy_gap = "none (there is one policy only)"
+    elif found.policy_gap:
+        policy_gap = number(found.policy_gap)
     lines = [
         f"{name}, epsilon {found.epsilon:g}: episodes per log(1/delta), leading terms",
         f"  PCE          {number(found.pce)}",

@@ -32,7 +32,7 @@ class Functionals:
     principle: float
     moca: float
     pedel: float | None  # None where policies are too many to list, or numbers too far apart
-    policy_gap: float  # Delta_min: 0 unless the best policy is unique
+    policy_gap: float | None  # Delta_min: 0 unless the best is unique, None if it is the only one
     value_gap: float | None  # the smallest positive one, None if there is none
 
     def to_dict(self) -> dict[str, float | None]:
@@ -101,7 +101,7 @@ def pedel(optimal: OptimalValues, epsilon: float) -> float | None:
     By listing the deterministic policies; None where there are too many.
     """
     H = optimal.transitions.shape.horizon
-    least = max(epsilon, smallest_policy_gap(optimal))
+    least = max(epsilon, smallest_policy_gap(optimal) or 0.0)
     total = 0.0
     for h in range(H):
         stage = pedel_objective(optimal, h, least)
@@ -111,7 +111,7 @@ def pedel(optimal: OptimalValues, epsilon: float) -> float | None:
     return H**4 * total
 
 
-def smallest_policy_gap(optimal: OptimalValues) -> float:
+def smallest_policy_gap(optimal: OptimalValues) -> float | None:
     """Delta_min over deterministic policies: the gap of the second best, 0 if the best has a twin.
 
     Policies that act alike wherever some policy gets count as one (to the letter of the paper the
@@ -125,8 +125,10 @@ def smallest_policy_gap(optimal: OptimalValues) -> float:
     best = policy.probabilities() > 0
     others = reachable_cells(transitions) & ~best
     losses = (arriving[:, :, None] * np.where(np.isfinite(optimal.gaps), optimal.gaps, 0.0))[others]
-    smallest = float(losses.min(initial=np.inf))
-    return 0.0 if smallest <= TIE or not np.isfinite(smallest) else smallest
+    if not losses.size:
+        return None
+    smallest = float(losses.min())
+    return 0.0 if smallest <= TIE else smallest
 
 
 def reachable_cells(transitions: Transitions) -> BoolHSA:

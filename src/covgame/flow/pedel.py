@@ -36,6 +36,8 @@ def pedel_objective(optimal: OptimalValues, h: int, least: float) -> float | Non
     if listed is None:
         return None
     chances, losses = listed
+    if not chances.any():
+        return 0.0  # every episode is over before this stage
     weighted = (chances / np.maximum(least, losses)[:, None]) ** 2
     return _Tangents(optimal, h, weighted).minimum()
 

@@ -19,7 +19,7 @@ from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
 from covgame.types import BoolHS, BoolHSA, FloatHS, FloatHSA
 
-LARGE = 20_000
+LARGE = 2_000
 """Above so many cells phi* would keep people waiting; counting has to do."""
 
 MOST_PHASES = 200

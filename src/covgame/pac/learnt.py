@@ -17,7 +17,8 @@ from covgame.types import BoolArray, FloatArray, FloatHSA, IntArray, Policy, Sha
 class LearntModel:
     """The empirical model: transitions, mean rewards, and how often each cell was seen.
 
-    A cell that was never visited leads nowhere and earns nothing.
+    A cell that was never visited leads nowhere: whoever plans for a reward gets that of the cell
+    itself there, and nothing after it.
     """
 
     transitions: Transitions

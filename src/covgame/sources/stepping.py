@@ -138,6 +138,15 @@ class StepSource:
                 room *= 2
         return Shape(self.horizon, room, self.stepper.actions)
 
+    def shows_masks(self) -> bool:
+        """Whether it says at the beginning of an episode which actions are allowed."""
+        try:
+            _, mask = self.stepper.reset(episode_seed(self.seed, STREAM, 0))
+        except Exception as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise EnvironmentFailed(f"the environment failed to begin with {said}") from error
+        return mask is not None
+
     def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
         """One episode of at most H steps."""
         try:

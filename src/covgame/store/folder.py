@@ -107,7 +107,7 @@ class RunFolder:
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 return dict(arrays)
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
+        except (OSError, ValueError, EOFError, BadZipFile, TypeError, AttributeError) as error:
             raise BadInput(f"{path} is damaged ({error}); {PLAY_AGAIN}") from error
 
 
