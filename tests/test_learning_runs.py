@@ -19,7 +19,7 @@ import covgame as cg
 from covgame import exploring
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
-from covgame.store.episodes import read_counts
+from covgame.store.episodes import RecordedEpisodes
 from covgame.types import Shape
 from tests.test_cli import covgame
 
@@ -264,8 +264,8 @@ def test_a_budget_and_going_on_step_by_step(command: tuple[str, ...], tmp_path: 
     answered("resume", str(parts), "--max-episodes", str(10**9))
     assert_same(whole, parts)
     for path in (whole, parts):
-        counts = read_counts(path / "episodes", Shape(3, 3, 2), pooled=False)
-        assert counts.n_episodes == full["episodes"]  # none twice, none lost
+        episodes = RecordedEpisodes(path / "episodes", Shape(3, 3, 2))
+        assert len(episodes) == full["episodes"]  # none twice, none lost
     assert answered("resume", str(parts)) == json.loads((parts / "result.json").read_text())
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +22,19 @@ from covgame.pac.certificates import (
     BestPolicyGap,
     Range,
     RewardFreeError,
-    Validation,
     best_policy,
     reward_free,
 )
+from covgame.pac.certified import CertifiedIdentification
 from covgame.pac.mixtures import Structure
 from covgame.store.folder import CERTIFICATE, MANIFEST, RunFolder, write_whole
 from covgame.store.state import counts_from
 from covgame.targets.target import Target
-from covgame.types import Policy, Shape
+from covgame.types import END, Policy, Shape
 
 if TYPE_CHECKING:
-    from covgame.store.manifest import CertificateFile, ValidationFile
+    from covgame.store.episodes import RecordedEpisodes
+    from covgame.store.manifest import CertificateFile, LearningManifest
 
 FORMAT = "covgame-certificate/1"
 TOLERANCE = 1e-9
@@ -48,9 +48,11 @@ class Checked:
     claim: str
     episodes: int
     numbers: dict[str, Any]
+    believed: dict[str, Any] = field(default_factory=dict)  # what the data cannot show
 
     def to_dict(self) -> dict[str, Any]:
-        return {"valid": True, "claim": self.claim, "episodes": self.episodes, **self.numbers}
+        about = {"claim": self.claim, "episodes": self.episodes, **self.numbers}
+        return {"valid": True, **about, "believed": self.believed}
 
 
 def data_hash(counts: Counts) -> str:
@@ -78,6 +80,7 @@ def describe_structure(structure: Structure) -> dict[str, Any]:
         "most_successors": structure.most_successors,
         "known_start": None if start is None else start.tolist(),
         "allowed": None if allowed is None else allowed.tolist(),
+        "same_rewards": structure.same_rewards,
     }
 
 
@@ -140,88 +143,210 @@ def certify(path: str | Path) -> Checked:
     folder = RunFolder.open(path)
     if folder.manifest.get("command") == "cover":
         return _check_coverage(folder)
-    from covgame.store.manifest import CertificateFile
+    from covgame.store.manifest import CertificateFile, LearningManifest
 
     if not (folder.path / CERTIFICATE).is_file():
         raise BadInput(f"{path} claims nothing: it holds no {CERTIFICATE}")
+    asked = check_content(LearningManifest, folder.manifest, folder.path / MANIFEST)
     place = folder.path / CERTIFICATE
     claimed = check_content(CertificateFile, read_json(place), place)
-    counts = _count_anew(folder, Shape(*claimed.shape), pooled=claimed.pooled)
-    if counts.n_episodes != claimed.episodes or data_hash(counts) != claimed.data:
+    _check_terms(folder, claimed, asked)
+    shape = Shape(*claimed.shape)
+    data = _Data.of(folder, shape, pooled=claimed.pooled)
+    if data.counts.n_episodes != claimed.episodes or data_hash(data.counts) != claimed.data:
         raise BadInput(
             f"the certificate of {path} is about other data: it names {claimed.episodes:,} "
-            f"episodes, and there are {counts.n_episodes:,}, or they differ"
+            f"episodes, and there are {data.counts.n_episodes:,}, or they differ"
         )
+    structure = _structure(claimed)
+    _check_structure(folder, data.counts, structure)
     check = {"reward-free": _check_reward_free, "best-policy": _check_best_policy}[claimed.claim]
-    return check(folder, counts, claimed)
+    return check(folder, data, structure, claimed)
 
 
-Check = Callable[[RunFolder, Counts, "CertificateFile"], Checked]
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """What a run has seen: its episodes where there are any, or counts that have to be believed."""
+
+    counts: Counts
+    episodes: RecordedEpisodes | None
+
+    @classmethod
+    def of(cls, folder: RunFolder, shape: Shape, *, pooled: bool) -> _Data:
+        if folder.episodes.is_dir():
+            from covgame.store.episodes import RecordedEpisodes
+
+            episodes = RecordedEpisodes(folder.episodes, shape)
+            return cls(episodes.counts(pooled=pooled), episodes)
+        if folder.manifest.get("play") != "counts":
+            raise BadInput(f"{folder.path} has lost its episodes, so that nothing can be checked")
+        arrays = folder.load_counts()
+        if arrays is None:
+            raise BadInput(f"{folder.path} holds no data; see {MANIFEST}")
+        counts = counts_from(arrays)
+        if counts.shape != shape or counts.pooled != pooled:
+            raise BadInput(f"the certificate of {folder.path} is about another world")
+        _check_flow(folder, counts)
+        return cls(counts, None)
 
 
-def _check_reward_free(folder: RunFolder, counts: Counts, claimed: CertificateFile) -> Checked:
-    certificate = reward_free(counts, _structure(claimed), claimed.delta)
-    error = certificate.error
-    _require(folder, "error", error, claimed.numbers["error"])
-    return Checked("reward-free", counts.n_episodes, {"error": error, "delta": claimed.delta})
+def _check_terms(folder: RunFolder, claimed: CertificateFile, asked: LearningManifest) -> None:
+    """The terms of the certificate have to be those of the run."""
+    terms: list[tuple[str, Any, Any]] = [
+        ("delta", claimed.delta, asked.delta),
+        ("epsilon", claimed.epsilon, asked.epsilon),
+        ("most_successors", claimed.structure.most_successors, asked.most_successors),
+    ]
+    if claimed.rewards is not None and asked.command == "identify":
+        high = None if asked.return_range is None else asked.return_range[1]
+        terms += [
+            ("rewards", (claimed.rewards.low, claimed.rewards.high), tuple(asked.reward_range)),
+            ("return_high", claimed.rewards.return_high, high),
+        ]
+    for name, here, there in terms:
+        if here != there:
+            raise BadInput(
+                f"the certificate of {folder.path} has other terms than the run: {name} is {here} "
+                f"here and {there} in {MANIFEST}"
+            )
 
 
-def _check_best_policy(folder: RunFolder, counts: Counts, claimed: CertificateFile) -> Checked:
-    rewards = claimed.rewards or {}
-    earned = Range(
-        rewards.get("low") or 0.0,
-        1.0 if rewards.get("high") is None else float(rewards["high"] or 0.0),
-        rewards.get("return_high"),
-    )
-    certificate = best_policy(counts, _structure(claimed), claimed.delta, earned)
-    policy = Policy.deterministic(np.array(claimed.policy, dtype=np.int64), counts.shape.actions)
-    if policy.table.shape != counts.shape.hs:
+def _check_structure(folder: RunFolder, counts: Counts, known: Structure) -> None:
+    """What is taken as known must not contradict the data."""
+    table = counts.table
+    _, successor, _ = table.listed(0, len(table))
+    start, allowed = known.known_start, known.allowed
+    wrong = {
+        "episodes that end": not known.can_end and bool((successor == END).any()),
+        "successors": bool(table.rows["size"].max(initial=0) > known.limit),
+        "first states": start is not None
+        and (
+            len(start) != counts.shape.states
+            or abs(float(start.sum()) - 1) > TOLERANCE
+            or bool(counts.starts[start == 0].any())
+        ),
+        "actions": allowed is not None
+        and (
+            allowed.shape != (counts.shape.states, counts.shape.actions)
+            or not bool(allowed.any(axis=1).all())
+            or bool(counts.visits[:, ~allowed].any())
+        ),
+    }
+    for what, contradicted in wrong.items():
+        if contradicted:
+            raise BadInput(
+                f"the certificate of {folder.path} takes {what} as known that the data contradict"
+            )
+
+
+def _check_flow(folder: RunFolder, counts: Counts) -> None:
+    """Counts without episodes have to fit together: what enters a state leaves it."""
+    visits, pairs = counts.visits, counts.shape.pairs
+    seen = counts.table.total.reshape(-1, pairs).sum(axis=0)
+    most = visits.reshape(-1, pairs).sum(axis=0)
+    least = visits[:-1].reshape(-1, pairs).sum(axis=0)
+    fits = (visits >= 0).all() and counts.starts.sum() == counts.n_episodes
+    fits = fits and (visits[0].sum(axis=1) == counts.starts).all()
+    if not (fits and (least <= seen).all() and (seen <= most).all()):
+        raise BadInput(f"the counts of {folder.path} do not fit together")
+
+
+def _check_reward_free(
+    folder: RunFolder, data: _Data, structure: Structure, claimed: CertificateFile
+) -> Checked:
+    error = reward_free(data.counts, structure, claimed.delta).error
+    _require(folder, "error", error, claimed.numbers.get("error"))
+    return _checked(data, claimed, {"error": error})
+
+
+def _check_best_policy(
+    folder: RunFolder, data: _Data, structure: Structure, claimed: CertificateFile
+) -> Checked:
+    if claimed.policy is None or claimed.rewards is None:
+        raise BadInput(f"the certificate of {folder.path} holds no policy, or no range of rewards")
+    earned = Range(claimed.rewards.low, claimed.rewards.high, claimed.rewards.return_high)
+    _check_rewards(folder, data, earned)
+    counts, table = data.counts, np.array(claimed.policy, dtype=np.int64)
+    if table.shape != counts.shape.hs or table.max(initial=0) >= counts.shape.actions:
         raise BadInput(f"the certificate of {folder.path} holds no policy for this world")
-    lower, upper = certificate.lower(policy.table.copy()), certificate.upper
+    certificate = best_policy(counts, structure, claimed.delta, earned)
+    lower, upper = certificate.lower(table.copy()), certificate.upper
     if claimed.validation is not None:
-        lower = max(lower, _check_validation(folder, certificate, claimed.validation, policy))
-    _require(folder, "gap", upper - lower, claimed.numbers["gap"])
-    numbers = {"gap": upper - lower, "lower": lower, "upper": upper, "delta": claimed.delta}
-    return Checked("best-policy", counts.n_episodes, numbers)
+        lower = max(lower, _replayed(folder, data, structure, claimed, earned))
+    for name, found in (("gap", upper - lower), ("upper", upper), ("lower", -lower)):
+        said = claimed.numbers.get(name)
+        _require(folder, name, found, -said if name == "lower" and said is not None else said)
+    return _checked(data, claimed, {"gap": upper - lower, "lower": lower, "upper": upper})
 
 
-def _check_validation(
-    folder: RunFolder, certificate: BestPolicyGap, claimed: ValidationFile, policy: Policy
+def _check_rewards(folder: RunFolder, data: _Data, earned: Range) -> None:
+    """What was paid has to lie in the ranges that the bounds are made for."""
+    if data.episodes is None:
+        sums, visits = data.counts.reward_sums, data.counts.visits
+        above = bool((sums >= earned.low * visits - TOLERANCE).all())
+        inside = above and bool((sums <= earned.high * visits + TOLERANCE).all())
+    else:
+        low, high = data.episodes.reward_range()
+        inside = earned.low <= low and high <= earned.high
+        if earned.return_high is not None:
+            inside = inside and data.episodes.highest_return() <= earned.return_high + TOLERANCE
+    if not (inside and earned.low < earned.high):
+        raise BadInput(f"rewards in {folder.path} lie outside the range of its certificate")
+
+
+def _replayed(
+    folder: RunFolder, data: _Data, structure: Structure, claimed: CertificateFile, earned: Range
 ) -> float:
-    """What the validating episodes prove, if they were played by a policy fixed before them.
+    """What validations prove of the policy, with the whole run played again from its episodes.
 
-    It has to be the policy that was best by the estimates from the episodes before, or as good.
+    Which policy is validated, when, and for how long follows from the data before it. So the
+    learner is told the recorded episodes round by round, and has to ask for the same policy.
     """
-    from covgame.store.episodes import read_counts
-
-    shape, pooled = certificate.counts.shape, certificate.counts.pooled
-    first, last = claimed.first_episode, claimed.first_episode + claimed.episodes
-    before = read_counts(folder.episodes, shape, pooled=pooled, last=first)
-    known = replace(certificate.sets, counts=before)
-    estimated = BestPolicyGap(known, certificate.range)
-    if not _is_as_good(estimated, policy):
-        raise BadInput(f"the certificate of {folder.path} validates a policy chosen afterwards")
-    fresh = read_counts(folder.episodes, shape, pooled=pooled, first=first, last=last)
-    elsewhere = policy.probabilities() == 0
-    if fresh.n_episodes != claimed.episodes or fresh.visits[elsewhere].any():
-        raise BadInput(f"the certificate of {folder.path} names episodes of another policy")
-    total = float(fresh.reward_sums.sum())
-    found = Validation(policy, claimed.attempt, first, claimed.episodes, total)
-    return replace(certificate, validation=found).validated
-
-
-def _is_as_good(certificate: BestPolicyGap, policy: Policy) -> bool:
-    best, estimated = certificate.estimated
-    if np.array_equal(policy.table, estimated.table):
-        return True
-    return certificate.estimated_value(policy) >= best - TOLERANCE
+    if data.episodes is None:
+        raise BadInput(f"the certificate of {folder.path} validates without episodes")
+    fresh = Counts(data.counts.shape, pooled=data.counts.pooled)
+    learner = CertifiedIdentification(fresh, structure, claimed.epsilon, claimed.delta, earned)
+    while learner.counts.n_episodes < len(data.episodes):
+        part = learner.next_part()
+        if part is None:
+            break
+        first = learner.counts.n_episodes
+        last = min(first + part.episodes, len(data.episodes))
+        seen = data.episodes.counts(pooled=fresh.pooled, first=first, last=last)
+        if part.validates and seen.visits[part.policy.probabilities() == 0].any():
+            raise BadInput(f"the certificate of {folder.path} names episodes of another policy")
+        part.counts.include(seen)
+        learner.tell(part)
+    found = learner.best
+    if found is None or not np.array_equal(found.policy.table, np.array(claimed.policy)):
+        raise BadInput(f"the certificate of {folder.path} names a policy that was not validated")
+    return learner.certificate.validated
 
 
-def _require(folder: RunFolder, what: str, found: float, claimed: float) -> None:
-    if found > claimed + TOLERANCE * max(1.0, abs(claimed)):
+def _checked(data: _Data, claimed: CertificateFile, numbers: dict[str, float]) -> Checked:
+    known = claimed.structure
+    believed: dict[str, Any] = {
+        "delta": claimed.delta,
+        "pooled": claimed.pooled,
+        "same_rewards": known.same_rewards,
+        "can_end": known.can_end,
+        "most_successors": known.most_successors,
+        "known_start": known.known_start is not None,
+        "episodes_seen": data.episodes is not None,
+    }
+    if claimed.rewards is not None:
+        believed |= {
+            "rewards": [claimed.rewards.low, claimed.rewards.high],
+            "return_high": claimed.rewards.return_high,
+        }
+    return Checked(claimed.claim, data.counts.n_episodes, dict(numbers), believed)
+
+
+def _require(folder: RunFolder, what: str, found: float, claimed: float | None) -> None:
+    if claimed is None or found > claimed + TOLERANCE * max(1.0, abs(claimed)):
         raise BadInput(
-            f"the certificate of {folder.path} does not hold: it claims a {what} of {claimed:g}, "
-            f"and the data prove {found:g}"
+            f"the certificate of {folder.path} does not hold: it claims a {what} of {claimed}, "
+            f"and the data prove {abs(found):g}"
         )
 
 
@@ -232,7 +357,7 @@ def _check_coverage(folder: RunFolder) -> Checked:
         raise BadInput(f"{folder.path} claims nothing: it was stopped before anything was saved")
     shape = Shape(*arrays["visits"].shape)
     target = Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
-    counts = _count_anew(folder, shape, pooled=bool(arrays["pooled"]))
+    counts = _Data.of(folder, shape, pooled=bool(arrays["pooled"])).counts
     missing = np.maximum(target.counts - target.collected(counts.visits), 0.0)
     if missing.any():
         raise BadInput(
@@ -243,20 +368,6 @@ def _check_coverage(folder: RunFolder) -> Checked:
     return Checked("coverage", counts.n_episodes, numbers)
 
 
-def _count_anew(folder: RunFolder, shape: Shape, *, pooled: bool) -> Counts:
-    """The counts of a run, from its episodes where there are any."""
-    if folder.episodes.is_dir():
-        from covgame.store.episodes import read_counts
-
-        return read_counts(folder.episodes, shape, pooled=pooled)
-    if folder.manifest.get("play") != "counts" and folder.manifest.get("preset") != "paper":
-        raise BadInput(f"{folder.path} has lost its episodes, so that nothing can be checked")
-    arrays = folder.load_counts()
-    if arrays is None:
-        raise BadInput(f"{folder.path} holds no data; see {MANIFEST}")
-    return counts_from(arrays)
-
-
 def _structure(claimed: CertificateFile) -> Structure:
     known = claimed.structure
     return Structure(
@@ -264,4 +375,5 @@ def _structure(claimed: CertificateFile) -> Structure:
         known.most_successors,
         None if known.known_start is None else np.array(known.known_start),
         None if known.allowed is None else np.array(known.allowed, dtype=np.bool_),
+        known.same_rewards,
     )

@@ -493,6 +493,7 @@ def _new_certified(environment: Environment, settings: Settings, source: Source)
         # In the paper's setting the first state is given; an environment has to show it.
         known_start=model.initial if model and simulated and _one_start(model) else None,
         allowed=model.transitions.allowed if model else None,
+        same_rewards=model is None or len(model.stage_rewards) == 1,
     )
     counts = Counts(source.shape, pooled=source.stationary and not settings.stage_dependent)
     asked = (counts, structure, float(settings.epsilon), settings.delta)

@@ -34,6 +34,11 @@ def is_covering(path: str | Path) -> bool:
     return command not in ("explore", "identify")
 
 
+def is_finished(path: str | Path) -> bool:
+    """Whether a run has come to its end."""
+    return RunFolder.open(path).finished
+
+
 def learnt_model(path: str | Path) -> LearntModel:
     """What a run has learnt of its world, as far as it got."""
     folder = RunFolder.open(path)

@@ -12,8 +12,7 @@ from covgame.exploring import AnyRun, play_parts
 from covgame.pac.files import load_reward
 from covgame.pac.parts import Phase
 from covgame.planning import number
-from covgame.resuming import learnt_model
-from covgame.store.folder import RunFolder
+from covgame.resuming import is_finished, learnt_model
 
 EXIT_CODES = {"rule": 0, "budget": 3, "failed": 4, "interrupted": 130}
 
@@ -63,7 +62,7 @@ def plan_on_run(path: Path, reward: Path) -> dict[str, Any]:
         "policy": policy.to_list(),
         "value": model.value(policy, wanted),
         "cells_seen": int((model.visits > 0).sum()),
-        "finished": RunFolder.open(path).finished,
+        "finished": is_finished(path),
         "run": str(path),
     }
 
@@ -88,4 +87,7 @@ def show_checked(checked: Checked) -> str:
         f"data         {number(checked.episodes)} episodes, counted anew",
     ]
     lines += [f"{name:<12} {number(value)}" for name, value in checked.numbers.items()]
+    if checked.believed:
+        believed = ", ".join(f"{name} {value}" for name, value in checked.believed.items())
+        lines.append(f"believed     {believed}")
     return "\n".join(lines)

@@ -119,6 +119,8 @@ def best_of_ball(chances, values, size, radius, beyond):  # type: ignore[no-unty
     if radius <= 0.0:
         return mean
     width = most - bottom
+    if not math.isfinite(width):
+        return most
     if width <= 1e-14 * max(1.0, abs(most)):
         return most
     if beyond > top:
@@ -257,6 +259,8 @@ def lower_values(  # type: ignore[no-untyped-def]
             for a in range(A):
                 if chosen[h, s] >= 0 and chosen[h, s] != a:
                     continue
+                if reward[h, s, a] == -np.inf:
+                    continue  # forbidden
                 value = max(floor[h], reward[h, s, a] - (out[s * A + a] if h + 1 < H else 0.0))
                 if value > best:
                     best, action = value, a

@@ -263,11 +263,8 @@ class BestPolicyGap:
 
     @cached_property
     def _mean_rewards(self) -> FloatHSA:
-        counts = self.counts
-        visits, sums = counts.visits, counts.reward_sums
-        if counts.pooled:
-            visits, sums = visits.sum(axis=0), sums.sum(axis=0)
-        return np.broadcast_to(sums / np.maximum(visits, 1), counts.shape.hsa)
+        visits, sums = self.sets.rewarded
+        return np.broadcast_to(sums / np.maximum(visits, 1), self.counts.shape.hsa)
 
     def lower(self, chosen: IntArray) -> float:
         """A policy's value is at least this; where ``chosen`` is -1 it gets the best worst case."""

@@ -6,6 +6,7 @@ at once with probability 1 - delta, Q(N) the probability of what was seen under 
 function of the successor, V*, a threshold that does not know the alphabet suffices.
 
 How many rows there are is a property of the counts: pairs where stages are pooled, cells otherwise.
+Functions V*_{h+1} are as many as cells in any case.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class Structure:
     most_successors: int | None = None  # of a row, the end among them
     known_start: FloatS | None = None  # the distribution of the first state, if it is known
     allowed: BoolArray | None = None  # (S, A), where some actions are forbidden
+    same_rewards: bool = (
+        True  # whether rewards are the same at every stage, where stages are pooled
+    )
 
     @property
     def limit(self) -> int:
@@ -60,6 +64,13 @@ class ConfidenceSets:
     def _level(self) -> float:
         return log(self.n_rows / self.delta)
 
+    @property
+    def _level_of_functions(self) -> float:
+        """A row has one V*_{h+1} for every stage at which it may be used, pooled or not."""
+        H, S, A = self.counts.shape.hsa
+        functions = S * A * (H - 1) + (1 if self.structure.known_start is None else 0)
+        return log(max(1, functions) / self.delta)
+
     @cached_property
     def allowed(self) -> BoolArray:
         _, S, A = self.counts.shape.hsa
@@ -80,11 +91,11 @@ class ConfidenceSets:
 
     @cached_property
     def fixed_function(self) -> FloatArray:
-        """beta_s(n) = log(rows/delta) + log(sqrt(pi) Gamma(n+1)/Gamma(n+1/2)) of every row.
+        """beta_s(n) = log(1/delta') + log(sqrt(pi) Gamma(n+1)/Gamma(n+1/2)) of every row.
 
-        For one function that was there before the data, such as V*.
+        For functions that were there before the data: V* of the stage after each cell.
         """
-        return _fixed_function(self.counts.table.total, self._level)
+        return _fixed_function(self.counts.table.total, self._level_of_functions)
 
     # -------------------------------------------------------------------- first states
 
@@ -111,7 +122,7 @@ class ConfidenceSets:
     def _start_threshold(self, *, fixed: bool) -> float:
         n = self.counts.n_episodes
         if fixed:
-            return float(_fixed_function(np.array([n]), self._level)[0])
+            return float(_fixed_function(np.array([n]), self._level_of_functions)[0])
         alpha = 1.0 / self.counts.shape.states
         value = self._level + lgamma(n + 1.0)
         for count in self.counts.starts[self.counts.starts > 0].tolist():
@@ -120,17 +131,24 @@ class ConfidenceSets:
 
     # ------------------------------------------------------------------------- rewards
 
+    @property
+    def rewarded(self) -> tuple[IntArray, FloatArray]:
+        """Visits and sums of rewards: (1, S, A) where stages share their rewards, or (H, S, A)."""
+        counts = self.counts
+        if counts.pooled and self.structure.same_rewards:
+            sums: FloatArray = counts.reward_sums.sum(axis=0, keepdims=True)
+            return counts.visits.sum(axis=0, keepdims=True), sums
+        return counts.visits, counts.reward_sums
+
     def reward_bounds(self, low: float, high: float) -> tuple[FloatHSA, FloatHSA]:
         """Bounds on the mean reward of every cell, for rewards between ``low`` and ``high``."""
         from covgame.kernels import confidence as kernel
 
-        counts, (H, S, A) = self.counts, self.counts.shape.hsa
-        visits, sums = counts.visits, counts.reward_sums
-        if counts.pooled:
-            visits, sums = visits.sum(axis=0), sums.sum(axis=0)
+        H, S, A = self.counts.shape.hsa
+        visits, sums = self.rewarded
         n: IntArray = visits.ravel()
         shifted = (sums.ravel() - low * n) / (high - low)
-        level = log(S * A * (1 if counts.pooled else H) / self.delta)
+        level = log(len(n) / self.delta)
         thresholds, least, most = np.empty((3, len(n)))
         kernel.mean_thresholds(n, shifted, level, thresholds)
         kernel.mean_bounds(n, shifted, thresholds, least, most)

@@ -193,7 +193,7 @@ class StepSource:
         return Episode.of_steps(steps, cut_at)
 
     def _check_return(self, paid: float) -> None:
-        if self.most_return is not None and paid > self.most_return:
+        if self.most_return is not None and paid > self.most_return + 1e-9:
             raise EnvironmentFailed(
                 f"an episode paid {paid:g}, more than the {self.most_return:g} of --return-range"
             )

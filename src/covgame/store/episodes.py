@@ -21,7 +21,7 @@ from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.store.folder import write_whole
-from covgame.types import END, IntArray, Shape
+from covgame.types import END, BoolArray, IntArray, Shape
 
 STEPS_PER_SHARD = 500_000
 NUMBERED = re.compile(r"part-\d{6,}\.parquet")
@@ -176,51 +176,85 @@ def read_visits(folder: Path, shape: Shape) -> IntArray:
     return visits.reshape(shape.hsa)
 
 
-def read_counts(
-    folder: Path, shape: Shape, *, pooled: bool, first: int = 0, last: int | None = None
-) -> Counts:
-    """Everything that a learner counts, from the files alone: episodes ``first`` to ``last`` - 1.
+class RecordedEpisodes:
+    """All steps of a run, in order, checked to be episodes of a world of this shape.
 
     An episode that something cut short before the last stage is over there for a learner,
     whatever state was shown.
     """
-    counts = Counts(shape, pooled=pooled)
-    for path in shards(folder):
+
+    def __init__(self, folder: Path, shape: Shape) -> None:
+        self.folder, self.shape = folder, shape
+        tables = [SCHEMA.empty_table(), *(self._read(path) for path in shards(folder))]
+        table = pa.concat_tables(tables)
+        self.steps: dict[str, Any] = {n: table[n].to_numpy() for n in table.column_names}
+        self._check()
+        first = np.flatnonzero(self.steps["stage"] == 0)
+        self.bounds = np.append(first, len(self.steps["stage"]))
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def _read(self, path: Path) -> pa.Table:
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowException) as error:
             raise BadInput(f"{path} cannot be read: {error}") from error
         if table.schema != SCHEMA:
             raise BadInput(f"{path} does not hold the columns of an episode file")
-        steps = {name: table[name].to_numpy() for name in table.column_names}
-        if first > 0 or last is not None:
-            episode = steps["episode"]
-            wanted = (episode >= first) & (episode < (np.inf if last is None else last))
-            steps = {name: column[wanted] for name, column in steps.items()}
-        if len(steps["episode"]):
-            _count_steps(counts, steps, path)
-    return counts
+        return table
 
+    def _check(self) -> None:
+        """Steps lie in the world, one follows from the other, episodes are numbered from 0."""
+        H, S, A = self.shape.hsa
+        stage, state, action = (self.steps[name] for name in ("stage", "state", "action"))
+        following, episode = self.steps["next_state"], self.steps["episode"]
+        inside = (stage >= 0) & (stage < H) & (state >= 0) & (state < S) & (following < S)
+        inside &= (action >= 0) & (action < A) & np.isfinite(self.steps["reward"])
+        if not inside.all():
+            raise BadInput(f"{self.folder} holds steps outside the world of this run")
+        goes_on = np.diff(episode) == 0
+        chained = (np.diff(stage) == 1) & (state[1:] == following[:-1])
+        chained &= ~self.steps["terminated"][:-1]
+        begins = (np.diff(episode) == 1) & (stage[1:] == 0)
+        ordered = np.where(goes_on, chained, begins).all()
+        if len(stage) and not (ordered and episode[0] == 0 and stage[0] == 0):
+            raise BadInput(f"{self.folder} holds steps that do not make up episodes")
 
-def _count_steps(counts: Counts, steps: dict[str, Any], path: Path) -> None:
-    shape = counts.shape
-    stage, state = steps["stage"].astype(np.int64), steps["state"]
-    action, successor = steps["action"].astype(np.int64), steps["next_state"].copy()
-    inside = (stage >= 0) & (stage < shape.horizon) & (state >= 0) & (state < shape.states)
-    inside &= (action >= 0) & (action < shape.actions) & (successor < shape.states)
-    if not inside.all():
-        raise BadInput(f"{path} holds steps outside the world of this run")
-    last = np.append(np.diff(steps["episode"]) != 0, True)
-    successor[steps["terminated"] | (last & (stage + 1 < shape.horizon))] = END
-    cell = stage * shape.pairs + state * shape.actions + action
-    counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
-    earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
-    counts.reward_sums += earned.reshape(shape.hsa)
-    first = stage == 0
-    counts.starts += np.bincount(state[first], minlength=shape.states)
-    counts.n_episodes += int(first.sum())
-    moves = ~last | (stage + 1 < shape.horizon) | steps["terminated"] | (successor >= 0)
-    row = (cell % shape.pairs if counts.pooled else cell)[moves]
-    width = shape.states + 1
-    pairs, times = np.unique(row * width + successor[moves] + 1, return_counts=True)
-    counts.table.add_many(pairs // width, pairs % width - 1, times)
+    @property
+    def last_steps(self) -> BoolArray:
+        last: BoolArray = np.append(np.diff(self.steps["episode"]) != 0, True)
+        return last if len(self.steps["episode"]) else np.zeros(0, dtype=np.bool_)
+
+    def reward_range(self) -> tuple[float, float]:
+        """The least and the most that a step has paid."""
+        reward = self.steps["reward"]
+        return float(reward.min(initial=np.inf)), float(reward.max(initial=-np.inf))
+
+    def highest_return(self) -> float:
+        """The most that an episode has paid."""
+        if not len(self):
+            return -np.inf
+        return float(np.add.reduceat(self.steps["reward"], self.bounds[:-1]).max())
+
+    def counts(self, *, pooled: bool, first: int = 0, last: int | None = None) -> Counts:
+        """What a learner counts of the episodes ``first`` to ``last`` - 1."""
+        shape, counts = self.shape, Counts(self.shape, pooled=pooled)
+        place = slice(self.bounds[first], self.bounds[len(self) if last is None else last])
+        steps = {name: column[place] for name, column in self.steps.items()}
+        stage, state = steps["stage"].astype(np.int64), steps["state"]
+        ends = self.last_steps[place]
+        successor = steps["next_state"].copy()
+        successor[steps["terminated"] | (ends & (stage + 1 < shape.horizon))] = END
+        cell = stage * shape.pairs + state * shape.actions + steps["action"]
+        counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
+        earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
+        counts.reward_sums += earned.reshape(shape.hsa)
+        counts.starts += np.bincount(state[stage == 0], minlength=shape.states)
+        counts.n_episodes += int((stage == 0).sum())
+        moves = (stage + 1 < shape.horizon) | steps["terminated"] | (successor >= 0)
+        row = (cell % shape.pairs if pooled else cell)[moves]
+        width = shape.states + 1
+        pairs, times = np.unique(row * width + successor[moves] + 1, return_counts=True)
+        counts.table.add_many(pairs // width, pairs % width - 1, times)
+        return counts

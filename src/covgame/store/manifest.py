@@ -76,6 +76,17 @@ class StructureFile(BaseModel):
     most_successors: Annotated[int, Field(strict=True, ge=1)] | None
     known_start: list[Annotated[Number, Field(ge=0, le=1)]] | None
     allowed: list[list[bool]] | None
+    same_rewards: Annotated[bool, Field(strict=True)] = True
+
+
+class RewardsFile(BaseModel):
+    """The ranges that a certificate relies on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    low: Number
+    high: Number
+    return_high: Number | None
 
 
 class ValidationFile(BaseModel):
@@ -103,4 +114,4 @@ class CertificateFile(BaseModel):
     numbers: dict[str, Number]
     policy: list[list[Index]] | None = None
     validation: ValidationFile | None = None
-    rewards: dict[str, Number | None] | None = None
+    rewards: RewardsFile | None = None
