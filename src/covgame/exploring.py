@@ -579,8 +579,9 @@ def _check_possible(run: AnyRun, *, force: bool) -> None:
     said = f"this needs at least {number(needed)} episodes on average ({parts})"
     if needed > MOST_EPISODES:
         raise TooLarge(
-            f"{said}, more than 64-bit counts can hold; ask for a larger epsilon or a smaller "
-            "world, or scale the thresholds (--scale, then nothing is guaranteed)"
+            f"{said}, more than 64-bit counts can hold; use --preset certified, ask for a larger "
+            "epsilon or a smaller world, or scale the thresholds (--scale, then nothing is "
+            "guaranteed)"
         )
     stepped = isinstance(run.source, StepSource)
     most = MOST_STEPPED if stepped else MOST_SIMULATED
@@ -594,8 +595,8 @@ def _check_possible(run: AnyRun, *, force: bool) -> None:
         else "play by counts (--play counts)"
     )
     raise TooLarge(
-        f"{said}, and episodes are played one by one here; {instead}, scale the thresholds "
-        "(--scale, then nothing is guaranteed), or insist with --force"
+        f"{said}, and episodes are played one by one here; use --preset certified, {instead}, "
+        "scale the thresholds (--scale, then nothing is guaranteed), or insist with --force"
     )
 
 
