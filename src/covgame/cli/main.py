@@ -238,7 +238,7 @@ def learning_options(command: Command) -> Command:
             "--play",
             "how",
             type=click.Choice(["exact", "counts"]),
-            help="Plan before every episode, or play by visit counts (as a simulated model is).",
+            help="Episode by episode, or a model by its visit counts alone (as --preset paper).",
         ),
         click.option(
             "--preset",
