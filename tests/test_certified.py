@@ -587,3 +587,14 @@ def test_a_run_resumes_in_the_middle_of_a_validation(tmp_path: Path) -> None:
     assert again.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(again.policy.table, whole.policy.table)
     assert cg.certify(tmp_path / "parts").numbers == cg.certify(tmp_path / "whole").numbers
+
+
+def test_ranges_of_returns_are_checked() -> None:
+    """What a path can earn at most, however unlikely, has to lie in the range that is claimed."""
+    river = cg.make("riverswim:states=4,horizon=6").require_model("a test")
+    pays = (river.rewards > 0).astype(np.float64)
+    assert dp.highest_return(river.transitions, pays) == 6.0
+    prize = cg.make("rareprize").require_model("a test")
+    assert dp.highest_return(prize.transitions, prize.rewards) == 1.0
+    with pytest.raises(cg.BadInput, match="can pay 6"):
+        cg.identify(river, epsilon=1.0, return_range=(0, 1))

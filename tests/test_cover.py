@@ -21,7 +21,7 @@ from covgame.errors import BadInput, UnreachableTarget
 from covgame.game.outlook import outlook
 from covgame.mdp.files import save_model
 from covgame.store import episodes as shard_files
-from covgame.store.episodes import read_visits, shards
+from covgame.store.episodes import RecordedEpisodes, shards
 from covgame.store.folder import RunFolder
 from tests.test_cli import covgame
 from tests.test_model_files import CONTRACT
@@ -165,7 +165,8 @@ def test_a_large_world_has_an_outlook_too() -> None:
 def test_the_files_alone_show_the_coverage(name: str, tmp_path: Path) -> None:
     run = cg.cover(name, "uniform:3", min_reach=REACH, out=tmp_path, **WORLDS[name])
     assert len(shards(tmp_path / "episodes")) > 1
-    visits = read_visits(tmp_path / "episodes", run.target.shape)
+    recorded = RecordedEpisodes(tmp_path / "episodes", run.target.shape)
+    visits = recorded.counts(pooled=run.counts.pooled).visits
     np.testing.assert_array_equal(visits, run.counts.visits)
     assert (run.target.collected(visits) >= run.target.counts).all()
     with np.load(tmp_path / "counts.npz", allow_pickle=False) as arrays:

@@ -28,7 +28,7 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates, DiscoveredStates, as_hashable
 from covgame.sources.stepped import SteppedPlayer
 from covgame.sources.stepping import GymStepper, PlainStepper, StepSource
-from covgame.store.episodes import read_visits
+from covgame.store.episodes import RecordedEpisodes
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
 from tests.test_cli import covgame
@@ -326,9 +326,9 @@ def test_blackjack_is_covered_and_resumed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run.counts.visits, whole.counts.visits)
     for name in ("states.json", "counts.npz", "episodes/part-000000.parquet"):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    np.testing.assert_array_equal(
-        read_visits(tmp_path / "whole" / "episodes", whole.target.shape), whole.counts.visits
-    )
+    recorded = RecordedEpisodes(tmp_path / "whole" / "episodes", whole.target.shape)
+    counts = recorded.counts(pooled=whole.counts.pooled)
+    np.testing.assert_array_equal(counts.visits, whole.counts.visits)
 
 
 # --------------------------------------------------------------------------- users' own

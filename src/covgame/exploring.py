@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
 
@@ -133,7 +133,7 @@ Learner = TypeVar("Learner", bound=Explorer | Identifier)
 
 
 @dataclass(eq=False)
-class LearningRun(Generic[Learner]):
+class LearningRun(ABC, Generic[Learner]):
     """A run of ``explore`` or ``identify``: what was asked, how far it got, what it found."""
 
     environment: Environment
@@ -182,10 +182,10 @@ class LearningRun(Generic[Learner]):
     @property
     def guarantee(self) -> str:
         """What the answer is worth."""
-        if self.settings.preset == "certified" and self.bounded:
-            return f"certified, with probability {1 - self.settings.delta:g} (docs/certified.md)"
         if not self.bounded:
             return "none yet"
+        if self.settings.preset == "certified":
+            return f"certified, with probability {1 - self.settings.delta:g} (docs/certified.md)"
         if self.settings.scale < 1:
             return f"none: the paper's thresholds were scaled by {self.settings.scale:g}"
         if self.settings.prune:
@@ -214,13 +214,13 @@ class LearningRun(Generic[Learner]):
         return max(0, most - self.n_episodes)
 
     @property
+    @abstractmethod
     def bounded(self) -> bool:
         """Whether anything is proved yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def findings(self) -> dict[str, Any]:
         """What the run is about, for the JSON answer."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON answer."""
@@ -254,8 +254,9 @@ class LearningRun(Generic[Learner]):
         ]
         return [*facts, ("run", str(self.path))] if self.path else facts
 
+    @abstractmethod
     def _conclusions(self) -> list[tuple[str, str]]:
-        raise NotImplementedError
+        """The same for people."""
 
     def to_text(self) -> str:
         """The run as a page for a terminal."""
@@ -308,16 +309,14 @@ class Identification(LearningRun[Identifier]):
 
     TITLE = "a policy close to the best"
 
-    @cached_property
-    def _by_phases(self) -> dict[int, Conclusion | None]:
-        return {}
+    _known: tuple[int, Conclusion | None] | None = None  # and after how many parts
 
     @property
     def conclusion(self) -> Conclusion | None:
-        """What the data say of the best policy, after the last finished phase."""
-        if self.n_parts not in self._by_phases:
-            self._by_phases[self.n_parts] = self.algorithm.conclusion()
-        return self._by_phases[self.n_parts]
+        """What the data say of the best policy, after the last finished part."""
+        if self._known is None or self._known[0] != self.n_parts:
+            self._known = (self.n_parts, self.algorithm.conclusion())
+        return self._known[1]
 
     @property
     def bounded(self) -> bool:
@@ -518,27 +517,15 @@ def _most_paid(settings: Settings, model: TabularMDP | None, source: Source) -> 
     most = settings.return_range[1]
     if isinstance(source, StepSource):
         source.most_return = most
-    elif model is not None and highest_return(model) > most:
-        raise BadInput(
-            f"an episode can pay {highest_return(model):g} here (simulated rewards are 0 or 1), "
-            f"more than the {most:g} of --return-range"
-        )
+    elif model is not None:
+        pays = (model.rewards > 0).astype(np.float64)  # simulated rewards are 0 or 1
+        possible = dp.highest_return(model.transitions, pays)
+        if possible > most:
+            raise BadInput(
+                f"an episode can pay {possible:g} here (simulated rewards are 0 or 1), more than "
+                f"the {most:g} of --return-range"
+            )
     return most
-
-
-def highest_return(model: TabularMDP) -> float:
-    """The most that an episode can pay: simulated rewards are 0 or 1."""
-    following = np.zeros(model.shape.states + 1)
-    for h in reversed(range(model.shape.horizon)):
-        possible = (model.rewards[h] > 0).astype(np.float64)
-        if h + 1 < model.shape.horizon:
-            kernel = model.transitions.stages[h]
-            best = np.zeros(model.shape.pairs)
-            row = np.repeat(np.arange(model.shape.pairs), np.diff(kernel.start))
-            np.maximum.at(best, row, following[kernel.next_state])
-            possible = possible + best.reshape(possible.shape)
-        following[:-1] = possible.max(axis=1)
-    return float(following[:-1][model.initial > 0].max())
 
 
 def _one_start(model: TabularMDP) -> bool:
@@ -797,7 +784,7 @@ def _blocks(
             run.budget_left,
             recorder.room if recorder else None,
         ]
-        block = player.play(min((most for most in limits if most is not None), default=2**62))
+        block = player.play(min(most for most in limits if most is not None))
         block = replace(block, first_episode=before + block.first_episode)
         if recorder:
             recorder.add(block)

@@ -61,6 +61,21 @@ def occupancy(transitions: Transitions, policy: Policy) -> FloatHSA:
     return result
 
 
+def highest_return(transitions: Transitions, reward: FloatHSA) -> float:
+    """The most that any path earns, however unlikely it is."""
+    shape = transitions.shape
+    following = np.zeros(shape.states + 1)  # the last is the end
+    for h in reversed(range(shape.horizon)):
+        earned = reward[h]
+        if h + 1 < shape.horizon:
+            kernel, best = transitions.stages[h], np.zeros(shape.pairs)
+            row = np.repeat(np.arange(shape.pairs), np.diff(kernel.start))
+            np.maximum.at(best, row, following[kernel.next_state])
+            earned = earned + best.reshape(shape.states, shape.actions)
+        following[:-1] = earned.max(axis=1)
+    return float(following[:-1][transitions.initial > 0].max())
+
+
 def reachable(transitions: Transitions) -> BoolHS:
     """Which states some policy can be in at which stage, with whatever small probability."""
     result = np.empty(transitions.shape.hs, dtype=np.bool_)

@@ -25,8 +25,7 @@ from covgame.flow.active import WellCovered
 from covgame.game.counts import Counts
 from covgame.game.presets import paper_game
 from covgame.mdp import dp
-from covgame.pac.learnt import LearntModel
-from covgame.pac.parts import Part, Phase
+from covgame.pac.parts import Part, Phase, Phased
 from covgame.pac.pruning import episodes_of, prune
 from covgame.targets.target import Target
 from covgame.types import BoolHSA, FloatHSA, Policy, Shape
@@ -50,7 +49,7 @@ class Conclusion:
         return self.upper - self.lower
 
 
-class ImplicitElimination:
+class ImplicitElimination(Phased):
     """PRINCIPLE with the paper's thresholds; the policy it ends with is eps-optimal.
 
     ``exists`` says which cells some policy reaches: the algorithm takes that as given.
@@ -99,19 +98,6 @@ class ImplicitElimination:
     def bound_after(self, k: int) -> float | None:
         """sqrt(2^(2-k) H beta^bpi(t_k, delta/2)) (line 19); the burn-in has none."""
         return 2 * self.unit * self.width(k, self.counts.n_episodes) if k else None
-
-    @property
-    def bound(self) -> float | None:
-        """The left side of the stopping rule after the last phase."""
-        return self.phases[-1].bound if self.phases else None
-
-    @property
-    def done(self) -> bool:
-        return self.bound is not None and self.bound <= self.epsilon
-
-    @property
-    def model(self) -> LearntModel:
-        return LearntModel.of(self.counts)
 
     # ------------------------------------------------------------------ what to play
 

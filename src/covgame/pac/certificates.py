@@ -256,11 +256,6 @@ class BestPolicyGap:
         found = dp.backward_induction(kernel, wanted)
         return dp.initial_value(kernel, found.values), found.policy
 
-    def estimated_value(self, policy: Policy) -> float:
-        """What a policy earns if the estimates are right."""
-        kernel = self.counts.kernel()
-        return dp.initial_value(kernel, dp.evaluate(kernel, policy, self._mean_rewards))
-
     @cached_property
     def _mean_rewards(self) -> FloatHSA:
         visits, sums = self.sets.rewarded

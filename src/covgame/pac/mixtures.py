@@ -31,9 +31,7 @@ class Structure:
     most_successors: int | None = None  # of a row, the end among them
     known_start: FloatS | None = None  # the distribution of the first state, if it is known
     allowed: BoolArray | None = None  # (S, A), where some actions are forbidden
-    same_rewards: bool = (
-        True  # whether rewards are the same at every stage, where stages are pooled
-    )
+    same_rewards: bool = True  # whether every stage pays the same, where stages are pooled
 
     @property
     def limit(self) -> int:

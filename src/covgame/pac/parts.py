@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.pac.learnt import LearntModel
 from covgame.types import Policy
 
 
@@ -83,6 +84,27 @@ class Phase:
     def to_dict(self) -> dict[str, Any]:
         content = asdict(self)
         return {**{k: v for k, v in content.items() if k != "notes"}, **self.notes}
+
+
+class Phased:
+    """What the paper's two algorithms share: phases that end when a bound is small enough."""
+
+    counts: Counts
+    phases: list[Phase]
+    epsilon: float
+
+    @property
+    def bound(self) -> float | None:
+        """The left side of the stopping rule after the last phase."""
+        return self.phases[-1].bound if self.phases else None
+
+    @property
+    def done(self) -> bool:
+        return self.bound is not None and self.bound <= self.epsilon
+
+    @property
+    def model(self) -> LearntModel:
+        return LearntModel.of(self.counts)
 
 
 class Algorithm(Protocol):

@@ -16,14 +16,13 @@ from covgame.confidence import PaperThresholds
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.game.presets import paper_game
-from covgame.pac.learnt import LearntModel
-from covgame.pac.parts import Part, Phase
+from covgame.pac.parts import Part, Phase, Phased
 from covgame.pac.visitations import EstimateVisitations
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatHSA
 
 
-class ProportionalCoverage:
+class ProportionalCoverage(Phased):
     """PCE with the paper's thresholds; the model it ends with is eps-good for every reward."""
 
     needs_episodes = False
@@ -55,22 +54,9 @@ class ProportionalCoverage:
         return sqrt(self.thresholds.shape.horizon * beta * 2.0 ** (4 - k))
 
     @property
-    def bound(self) -> float | None:
-        """The left side of the stopping rule after the last phase."""
-        return self.phases[-1].bound if self.phases else None
-
-    @property
     def certified_error(self) -> float | None:
         """2 sqrt(H beta^RF 2^-k) + eps/2: what an optimal policy on the model loses at most."""
         return None if self.bound is None else self.bound / 2 + self.epsilon / 2
-
-    @property
-    def done(self) -> bool:
-        return self.bound is not None and self.bound <= self.epsilon
-
-    @property
-    def model(self) -> LearntModel:
-        return LearntModel.of(self.counts)
 
     def next_part(self) -> Part | None:
         part = self.visitations.next_part()

@@ -21,7 +21,7 @@ from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.store.folder import write_whole
-from covgame.types import END, BoolArray, IntArray, Shape
+from covgame.types import END, BoolArray, Shape
 
 STEPS_PER_SHARD = 500_000
 NUMBERED = re.compile(r"part-\d{6,}\.parquet")
@@ -160,20 +160,6 @@ def _name(number: int) -> str:
 
 def _number(path: Path) -> int:
     return int(path.stem.removeprefix("part-"))
-
-
-def read_visits(folder: Path, shape: Shape) -> IntArray:
-    """The visits of every cell, from the files alone."""
-    visits = np.zeros(shape.cells, dtype=np.int64)
-    for path in sorted(folder.glob("*.parquet")):
-        try:
-            table = pq.read_table(path, columns=["stage", "state", "action"])
-        except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
-        stage, state, action = (table[name].to_numpy() for name in table.column_names)
-        cell = (stage.astype(np.int64) * shape.states + state) * shape.actions + action
-        visits += np.bincount(cell, minlength=shape.cells)
-    return visits.reshape(shape.hsa)
 
 
 class RecordedEpisodes:
