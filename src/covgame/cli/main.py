@@ -510,6 +510,101 @@ def run() -> None:
         complain("interrupted", INTERRUPTED)
 
 
+@main.group(invoke_without_command=True)
+@click.option(
+    "--profile",
+    default="quick",
+    show_default=True,
+    help="What to run: quick (a minute or two) or full (hours).",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("bench"),
+    show_default=True,
+    help="The folder of the results; what is done there is not done again.",
+)
+@click.option("--workers", type=int, help="Processes; as many as there are cores if left out.")
+@click.option("--only", help="Only experiments whose name matches, such as 'cover|chain*'.")
+@common_options
+@click.pass_context
+def bench(
+    context: click.Context,
+    profile: str,
+    out: Path,
+    workers: int | None,
+    only: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Compare covgame with its peers: experiments as data, one Parquet file of results.
+
+    \b
+    Ctrl-C keeps what is done; the same command goes on.
+    Examples:
+      covgame bench
+      covgame bench --profile full --out bench-full
+      covgame bench report bench-full --out bench-pages
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from covgame.cli.bench import run_profile, show
+
+    answer, results, complete = run_profile(profile, out, workers, only, quiet)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(show(results))
+    if not complete:
+        if not quiet:
+            say("interrupted; all is saved, the same command goes on")
+        sys.exit(INTERRUPTED)
+
+
+@bench.command("report")
+@click.argument("results", type=click.Path(path_type=Path), default=Path("bench"))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write tables.md and all figures into this folder; without it, tables are printed.",
+)
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the figures into this folder.",
+)
+@click.option(
+    "--page",
+    "pages",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Renew the tables in this page, between their markers; may be given several times.",
+)
+@common_options
+def bench_report(
+    results: Path,
+    out: Path | None,
+    figures: Path | None,
+    pages: tuple[Path, ...],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Tables and figures from the results of covgame bench.
+
+    \b
+    Example:
+      covgame bench report bench --out pages
+    """
+    del quiet
+    from covgame.cli.bench import report
+
+    answer, text = report(results, out, figures, pages)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(text)
+
+
 @main.command()
 @click.argument("name", required=False)
 @click.option("--horizon", type=int, help="Number of stages, where NAME leaves it open.")

@@ -127,11 +127,15 @@ class Game:
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""
         self.counts.add(episode)
-        gains = self._gains(episode.cells(self.target.shape))
+        self.tell_cells(episode.cells(self.target.shape))
+        return Round(self.counts.n_episodes, episode, self.covered)
+
+    def tell_cells(self, cells: Iterable[int]) -> None:
+        """Let the adversary see an episode that somebody else has counted."""
+        gains = self._gains(cells)
         for row, gain in gains.items():
             self.collected[row] += gain
         self.adversary.observe(self.target, self.state, gains, self.collected)
-        return Round(self.counts.n_episodes, episode, self.covered)
 
     def tell_visits(self, seen: CountedVisits) -> None:
         """Count many episodes of which only the visits are known."""

@@ -117,7 +117,7 @@ class OptimisticPlanner:
                 variance = np.maximum(square - mean * mean, 0.0)
                 q = self.optimism.upper_q(reward[h].ravel(), mean, variance, observed, remaining)
                 q = q.reshape(shape.states, shape.actions)
-            chosen[h] = _greedy(q, counts.visits[h])
+            chosen[h] = greedy(q, counts.visits[h])
             following = q[np.arange(shape.states), chosen[h]]
             remaining = remaining + float(reward[h].max())
         return Policy.deterministic(chosen, shape.actions)
@@ -134,7 +134,7 @@ class KnownModelPlanner:
         return dp.backward_induction(self.transitions, reward).policy
 
 
-def _greedy(q: FloatArray, visits: IntArray) -> IntArray:
+def greedy(q: FloatArray, visits: IntArray) -> IntArray:
     """A best action per state, the least visited among the best, the first among those."""
     best = q == q.max(axis=1, keepdims=True)
     fewest: IntArray = np.where(best, visits, np.iinfo(np.int64).max).argmin(axis=1)

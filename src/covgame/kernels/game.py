@@ -125,6 +125,18 @@ class Batch(NamedTuple):
     memory: Any  # (4,)
 
 
+class Curious(NamedTuple):
+    """``baselines.curiosity.Curiosity``, its functions of visits listed."""
+
+    worth: Any  # (visits,)
+    spread: Any  # (visits,)
+    caps: Any  # (H,)
+    reward: Any  # (H, S * A)
+    slope: Any
+    learns_rewards: Any
+    log_offset: Any  # negative for none
+
+
 class Record(NamedTuple):
     """Where the steps of a block are written."""
 
@@ -990,23 +1002,76 @@ def play_counted(  # type: ignore[no-untyped-def]
     return BUDGET, played
 
 
+@njit(cache=True, error_model="numpy")
+def _wonder(reward, sums, visits, constant, cap, curious, mean, square, observed, q):  # type: ignore[no-untyped-def]
+    """One stage of ``Curiosity.plan``; ``mean`` is None at the last stage."""
+    worth, spread = curious.worth, curious.spread
+    slope, learns_rewards = curious.slope, curious.learns_rewards
+    for i in range(len(q)):
+        n = visits[i]
+        value = constant + worth[n] + reward[i]
+        if learns_rewards:
+            value = value + sums[i] / max(n, 1)
+        if mean is not None:
+            variance = square[i] - mean[i] * mean[i]
+            variance = variance if variance > 0.0 else 0.0
+            value = value + slope * mean[i] + math.sqrt(spread[n] * variance)
+            if observed[i] <= 0.0:
+                value = cap
+        q[i] = value if value < cap else cap
+
+
+@njit(cache=True, error_model="numpy")
+def _plan_curiously(learnt, n_episodes, curious, workspace):  # type: ignore[no-untyped-def]
+    """``Curiosity.plan``: fills ``chosen``."""
+    visits, pooled, rows, entries = learnt.visits, learnt.pooled, learnt.rows, learnt.entries
+    chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
+    mean, square, observed, share, q = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    H, pairs = len(visits), len(q)
+    constant, scale = 0.0, 1.0
+    if curious.log_offset >= 0.0:
+        constant = scale = math.log(n_episodes + curious.log_offset)
+    for h in range(H - 1, -1, -1):
+        here = learnt.flat_visits[h * pairs : (h + 1) * pairs]
+        sums = learnt.reward_sums[h * pairs : (h + 1) * pairs]
+        cap, reward = curious.caps[h] * scale, curious.reward[h]
+        if h == H - 1:
+            _wonder(reward, sums, here, constant, cap, curious, None, None, None, q)
+        else:
+            first = ZERO if pooled else h * pairs
+            _moments(rows, entries, first, values[h + 1], mean, square)
+            _observations(rows, first, observed, share)
+            _wonder(reward, sums, here, constant, cap, curious, mean, square, observed, q)
+        _act(q, visits[h], chosen[h], values[h])
+
+
 @njit(cache=True, error_model="numpy", nogil=True)
 def play_policy(  # type: ignore[no-untyped-def]
-    most_episodes, first_episode, seed, stream, chosen, world, learnt, workspace, record, recording
-):
-    """Play up to so many episodes of one policy; returns (why it ended, episodes, steps)."""
+    most_episodes, first_episode, seed, stream, chances, curious,
+    world, learnt, workspace, record, recording,
+):  # fmt: skip
+    """Play up to so many episodes; returns (why it ended, episodes, steps).
+
+    By ``workspace.chosen``, or by ``chances`` if it is not None, or by what is planned before every
+    episode if ``curious`` is not None.
+    """
     shape = learnt.visits.shape
     H, S, A = shape
-    path, path_next = workspace.path, workspace.path_next
+    chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
     steps = ZERO
     for played in range(most_episodes):
         if not _has_room(learnt.entries, learnt.used, H):
             return POOL_FULL, played, steps
+        if curious is not None:
+            _plan_curiously(learnt, first_episode + played, curious, workspace)
         key = _key(seed, stream, first_episode + played)
         s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
         length = ZERO
         while s >= 0:
-            pair = s * A + chosen[length, s]
+            a = chosen[length, s]
+            if chances is not None:
+                a = _draw(chances[length, s], ZERO, A, _uniform(key, 1 + 3 * length))
+            pair = s * A + a
             cell = length * S * A + pair
             s = LAST
             if length + 1 < H:
@@ -1023,3 +1088,68 @@ def play_policy(  # type: ignore[no-untyped-def]
         steps += length
         _count_episode(learnt, path, path_next, workspace.path_reward, length)
     return BUDGET, most_episodes, steps
+
+
+@njit(cache=True, error_model="numpy")
+def _path_of_row(entry, entries, end, unions, later, never):  # type: ignore[no-untyped-def]
+    """``NearestGoal``: (steps to go, probability to end without a goal) after a known row."""
+    to_go, without = 0.0, 0.0
+    for place in range(entry.start, entry.start + entry.size):
+        successor = entries[place].successor
+        successor = end if successor == END else successor
+        chance = entries[place].count * entry.share
+        if unions > 0.0:
+            width = math.log(entry.total * unions) * entry.share
+            chance = max(chance - 4 * math.sqrt(chance * width) - 28 * width, 0.0)
+        to_go += chance * later[successor]
+        without += chance * never[successor]
+    return 1.0 + to_go, without
+
+
+@njit(cache=True, error_model="numpy")
+def _shortest_paths(learnt, goals, unions, restart, chosen, values, paths):  # type: ignore[no-untyped-def]
+    """``NearestGoal._plan_once``; the answer for the start is in ``values[0]``."""
+    H, S, A = learnt.visits.shape
+    rows, entries, pooled, visits = learnt.rows, learnt.entries, learnt.pooled, learnt.visits
+    for h in range(H - 1, -1, -1):
+        later, never = values[(h + 1) % 2, 0], values[(h + 1) % 2, 1]
+        later[S], never[S] = 0.0, 1.0
+        for s in range(S):
+            best, action = np.inf, 0
+            for a in range(A):
+                pair = s * A + a
+                entry = rows[pair if pooled else h * S * A + pair]
+                to_go, without = 1.0, 1.0
+                if goals[h, pair]:
+                    to_go, without = 0.0, 0.0
+                elif h + 1 < H and entry.total == 0:
+                    without = 0.0
+                elif h + 1 < H:
+                    to_go, without = _path_of_row(entry, entries, S, unions, later, never)
+                paths[0, pair], paths[1, pair] = to_go, without
+                length = to_go + without * restart
+                fewer = length == best and visits[h, s, a] < visits[h, s, action]
+                if length < best or fewer:
+                    best, action = length, a
+            chosen[h, s] = action
+            values[h % 2, 0, s] = paths[0, s * A + action]
+            values[h % 2, 1, s] = paths[1, s * A + action]
+
+
+@njit(cache=True, error_model="numpy")
+def nearest_goal(  # type: ignore[no-untyped-def]
+    learnt, n_episodes, goals, unions, most_rounds, close, chosen, values, paths
+):
+    """``NearestGoal.plan``: fills ``chosen``."""
+    restart = 0.0
+    for _ in range(most_rounds):
+        _shortest_paths(learnt, goals, unions, restart, chosen, values, paths)
+        steps, missed = 0.0, 0.0
+        for s in range(learnt.visits.shape[1]):
+            share = learnt.starts[s] / max(1, n_episodes)
+            steps += share * values[0, 0, s]
+            missed += share * values[0, 1, s]
+        length = steps / max(1.0 - missed, close)
+        if not length > restart * (1.0 + close):
+            return
+        restart = length

@@ -20,7 +20,7 @@ from covgame.sources.compiled import (
 )
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.sources.stepping import StepSource
-from covgame.types import IntArray, Policy
+from covgame.types import FloatHSA, IntArray, Policy
 
 
 class PolicyByCounts:
@@ -69,7 +69,6 @@ class PolicyCompiled:
         from covgame.kernels import game as kernel
 
         self.kernel, self.counts, self.source = kernel, counts, source
-        self.chosen = np.ascontiguousarray(policy.table, dtype=np.int64)
         self.most, self.recording = most, record
         H = counts.shape.horizon
         self.record = new_record(kernel, most, most * H if record else 0)
@@ -88,17 +87,29 @@ class PolicyCompiled:
             path.copy(),
             np.zeros(H),
         )
+        self.curious: Any = None  # what compiled code plans anew before every episode
+        self.change(policy)
         self._bind()
+
+    def change(self, policy: Policy) -> None:
+        """Play another one from now on."""
+        self.chances: FloatHSA | None = None
+        self.curious = None
+        if policy.is_stochastic:
+            self.chances = np.ascontiguousarray(policy.table, dtype=np.float64)
+        else:
+            self.workspace.chosen[:] = policy.table
 
     def _bind(self) -> None:
         self.learnt = learnt_arrays(self.kernel, self.counts)
+        self.kernel.refresh(self.learnt)
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if memory has to grow."""
         first = self.counts.n_episodes
         play_policy: Any = self.kernel.play_policy
         why, played, steps = play_policy(
-            min(episodes, self.most), first, self.source.seed, STREAM, self.chosen,
+            min(episodes, self.most), first, self.source.seed, STREAM, self.chances, self.curious,
             self.world, self.learnt, self.workspace, self.record, self.recording,
         )  # fmt: skip
         self.counts.table.used = int(self.learnt.used[0])

@@ -1,0 +1,108 @@
+"""Planning on what visits are worth: the backbone that most peers share.
+
+A cell that was visited n times is worth ``worth(n)``, and a policy is found by backward induction:
+
+    Q_h = min(cap_h, c(t) + worth(n_h) + r_h + slope p_hat V_{h+1} + sqrt(spread(n_h) Var V_{h+1}))
+
+and Q_h = cap_h where no transition was seen. Bonuses of RF-UCRL, RF-Express, UCBVI and the
+rewards of entropy methods are all such functions of n; the peers differ in nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from covgame.game.counts import Counts
+from covgame.game.planner import greedy
+from covgame.types import FloatArray, FloatHSA, IntArray, Policy
+
+OfVisits = Callable[[FloatArray], FloatArray]
+"""A function of the number of visits, over an array of them; may be infinite at 0."""
+
+CHUNK = 2**16
+"""Functions of visits are listed in chunks: once, for readable and for compiled code."""
+
+MOST_LISTED = 2**20
+"""From so many visits on they are computed where they are needed."""
+
+
+def nothing(visits: FloatArray) -> FloatArray:
+    """0, however often a cell was visited."""
+    return np.zeros(len(visits))
+
+
+@dataclass(frozen=True, eq=False)
+class Curiosity:
+    """What visits are worth, and how far the recursion may go."""
+
+    caps: FloatArray  # (H,)
+    worth: OfVisits = nothing
+    spread: OfVisits = nothing
+    slope: float = 1.0
+    reward: FloatHSA | None = None  # known beforehand
+    learns_rewards: bool = False  # adds the mean reward seen so far
+    log_offset: float | None = None  # c(t) = log(t + offset), which then multiplies the caps too
+    _listed: list[FloatArray] = field(default_factory=list, repr=False)  # (2, visits), if asked for
+
+    def listed(self, most: int) -> FloatArray:
+        """``worth`` and ``spread`` of 0, 1, ... and at least ``most`` visits, (2, more)."""
+        if not self._listed or self._listed[0].shape[1] <= most:
+            chunks = [
+                self._computed(np.arange(first, first + CHUNK))
+                for first in range(0, 2 * most + 1, CHUNK)
+            ]
+            self._listed[:] = [np.concatenate(chunks, axis=1)]
+        return self._listed[0]
+
+    def _computed(self, visits: IntArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            n = visits.astype(np.float64)
+            return np.array([self.worth(n), self.spread(n)])
+
+    def policy(self, counts: Counts) -> Policy:
+        """The policy that collects most of it, as far as the counts can tell."""
+        return self.plan(counts)[0]
+
+    def plan(self, counts: Counts) -> tuple[Policy, float]:
+        """(the policy, its value at the start)."""
+        shape = counts.shape
+        chosen = np.empty(shape.hs, dtype=np.int64)
+        constant, scale = self.constant(counts.n_episodes)
+        following = np.zeros(shape.states)
+        for h in reversed(range(shape.horizon)):
+            visits, cap = counts.visits[h].ravel(), self.caps[h] * scale
+            worth, spread = self._of(visits)
+            q = constant + worth
+            if self.reward is not None:
+                q = q + self.reward[h].ravel()
+            if self.learns_rewards:
+                q = q + counts.reward_sums[h].ravel() / np.maximum(visits, 1)
+            if h + 1 < shape.horizon:
+                mean, square, observed = counts.estimate(h, following)
+                variance = np.maximum(square - mean * mean, 0.0)
+                with np.errstate(invalid="ignore"):
+                    q = q + self.slope * mean + np.sqrt(spread * variance)
+                q = np.where(observed > 0, q, cap)
+            q = np.fmin(q, cap).reshape(shape.states, shape.actions)
+            chosen[h] = greedy(q, counts.visits[h])
+            following = q[np.arange(shape.states), chosen[h]]
+        started = counts.starts / max(1, counts.n_episodes)
+        return Policy.deterministic(chosen, shape.actions), float(started @ following)
+
+    def constant(self, n_episodes: int) -> tuple[float, float]:
+        """(what every cell is worth beside its visits, what multiplies the caps)."""
+        if self.log_offset is None:
+            return 0.0, 1.0
+        constant = math.log(n_episodes + self.log_offset)
+        return constant, constant
+
+    def _of(self, visits: IntArray) -> FloatArray:
+        """``worth`` and ``spread`` of numbers of visits."""
+        most = int(visits.max(initial=0))
+        if most < MOST_LISTED:
+            return self.listed(most)[:, visits]
+        return self._computed(visits)

@@ -1,0 +1,32 @@
+"""What a peer is: asked what to play next, it answers from counts alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from covgame.baselines.curiosity import Curiosity
+from covgame.game.counts import Counts
+from covgame.types import Policy
+
+FOREVER = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """What to play for so many episodes: a policy, or a plan that is renewed before each."""
+
+    plan: Policy | Curiosity
+    episodes: int = FOREVER
+
+    def policy(self, counts: Counts) -> Policy:
+        """The policy of the next episode."""
+        return self.plan if isinstance(self.plan, Policy) else self.plan.policy(counts)
+
+
+class Peer(Protocol):
+    """A method of exploring. It never sees the world, only what was counted in it."""
+
+    def ask(self, counts: Counts) -> Stretch:
+        """What to play next; asked again when that is played."""
+        ...

@@ -1,0 +1,212 @@
+"""Playing the peers on a simulated model, all by the same compiled episodes, and timing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from covgame.baselines.curiosity import Curiosity
+from covgame.baselines.peer import Peer, Stretch
+from covgame.episodes import Block, as_block
+from covgame.game.counts import Counts
+from covgame.game.game import Game
+from covgame.sources.compiled import CompiledPlayer
+from covgame.sources.policies import PolicyCompiled
+from covgame.sources.simulated import SimulatedSource
+from covgame.targets.target import Target
+from covgame.types import IntArray, Policy
+
+BLOCK = 512
+
+
+class Player(Protocol):
+    """Whoever collects episodes."""
+
+    counts: Counts
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has all it was sent for; never, if it was not told."""
+        ...
+
+    def play(self, episodes: int) -> Block:
+        """At least one episode and at most so many."""
+        ...
+
+
+class PeerPlayer(PolicyCompiled):
+    """Asks a peer and plays what it says."""
+
+    finished = False
+
+    def __init__(self, peer: Peer, counts: Counts, source: SimulatedSource) -> None:
+        super().__init__(Policy.uniform(counts.shape), counts, source, most=BLOCK, record=True)
+        self.peer, self.left = peer, 0
+        self.stretch = Stretch(Policy.uniform(counts.shape))
+
+    def play(self, episodes: int) -> Block:
+        if not self.left:
+            self.stretch = self.peer.ask(self.counts)
+            self.left = self.stretch.episodes
+            if isinstance(self.stretch.plan, Policy):
+                self.change(self.stretch.plan)
+        most = min(episodes, self.left, self.most)
+        if isinstance(self.stretch.plan, Curiosity):
+            self._wonder(self.stretch.plan, self.counts.n_episodes + most)
+        block = super().play(most)
+        self.left -= len(block)
+        return block if len(block) else self.play(episodes)
+
+    def _wonder(self, curiosity: Curiosity, most: int) -> None:
+        """Have compiled code plan before every episode."""
+        shape = self.counts.shape
+        worth, spread = curiosity.listed(most)
+        reward = np.zeros(shape.hsa) if curiosity.reward is None else curiosity.reward
+        offset = -1.0 if curiosity.log_offset is None else curiosity.log_offset
+        self.chances = None
+        self.curious = self.kernel.Curious(
+            worth, spread, curiosity.caps, reward.reshape(shape.horizon, -1), curiosity.slope,
+            curiosity.learns_rewards, offset,
+        )  # fmt: skip
+
+
+class GamesPlayer:
+    """Plays games one after the other, each until it is covered, in compiled code."""
+
+    def __init__(self, games: Iterator[Game], source: SimulatedSource) -> None:
+        self.games, self.source = games, source
+        self.player: CompiledPlayer | None = None
+        self._next_game()
+
+    def _next_game(self) -> None:
+        for game in self.games:
+            self.counts = game.counts
+            if not game.covered:
+                self.player = CompiledPlayer(game, self.source, most=BLOCK, record=True)
+                return
+        self.player = None
+
+    @property
+    def finished(self) -> bool:
+        return self.player is None
+
+    def play(self, episodes: int) -> Block:
+        if self.player is None:
+            raise ValueError("all games are covered")
+        block = self.player.play(episodes)
+        if self.player.game.covered:
+            self._next_game()
+        return block if len(block) or self.finished else self.play(episodes)
+
+
+class RoundsPlayer:
+    """Plays a game with a planner of its own, asked before every episode."""
+
+    def __init__(self, game: Game, source: SimulatedSource) -> None:
+        self.game, self.counts, self.source = game, game.counts, source
+        uniform = Policy.uniform(game.target.shape)
+        self.compiled = PolicyCompiled(uniform, game.counts, source, most=1, record=True)
+
+    @property
+    def finished(self) -> bool:
+        return self.game.covered
+
+    def play(self, episodes: int) -> Block:
+        """One episode; step by step where the policy may change on the way."""
+        del episodes
+        if self.game.target.most_per_episode > 1:
+            first = self.counts.n_episodes
+            episode = self.source.play(self.game.ask(), first, self.game.revise)
+            self.game.tell(episode)
+            return as_block(first, [episode])
+        self.compiled.change(self.game.ask())
+        block = self.compiled.play(1)
+        if not len(block):
+            block = self.compiled.play(1)  # memory had to grow
+        pairs = block.state * self.counts.shape.actions + block.action
+        self.game.tell_cells((np.arange(len(pairs)) * self.counts.shape.pairs + pairs).tolist())
+        return block
+
+
+def episodes_to_cover(
+    player: Player, targets: Sequence[Target], limits: Sequence[int]
+) -> list[int | None]:
+    """After how many episodes each target was covered; None if not within its limit."""
+    watch = Watch(targets, limits)
+    while watch.waiting(player.counts.n_episodes) and not player.finished:
+        watch.add(player.play(watch.room(player.counts.n_episodes)))
+    watch.look()
+    return watch.covered_after
+
+
+class Watch:
+    """Notes when targets are covered, from the steps of episodes."""
+
+    def __init__(self, targets: Sequence[Target], limits: Sequence[int]) -> None:
+        self.targets, self.limits = list(targets), list(limits)
+        self.collected = [np.zeros(len(target)) for target in targets]
+        self.covered_after: list[int | None] = [None] * len(self.targets)
+        self.blocks: list[Block] = []
+        self.kept = self.n_episodes = 0
+
+    def waiting(self, n_episodes: int) -> bool:
+        """Whether some target is open that may still be covered in time."""
+        return any(
+            after is None and n_episodes < limit
+            for after, limit in zip(self.covered_after, self.limits, strict=True)
+        )
+
+    def room(self, n_episodes: int) -> int:
+        """How many episodes until a limit is reached."""
+        open_limits = [
+            limit - n_episodes
+            for after, limit in zip(self.covered_after, self.limits, strict=True)
+            if after is None and limit > n_episodes
+        ]
+        return max(1, min(open_limits))
+
+    def add(self, block: Block) -> None:
+        """Keep a block, and look when there are enough of them."""
+        self.blocks.append(block)
+        self.kept += len(block)
+        if self.kept >= BLOCK:
+            self.look()
+
+    def look(self) -> None:
+        """Find the targets that the episodes since the last look have covered."""
+        if not self.blocks:
+            return
+        lengths = np.concatenate([block.lengths for block in self.blocks])
+        state = np.concatenate([block.state for block in self.blocks])
+        action = np.concatenate([block.action for block in self.blocks])
+        ends = np.cumsum(lengths)
+        stage = np.arange(len(state)) - np.repeat(ends - lengths, lengths)
+        for number, target in enumerate(self.targets):
+            if self.covered_after[number] is not None:
+                continue
+            _, S, A = target.shape.hsa
+            cells = (stage * S + state) * A + action
+            after = self._with(number, cells)
+            if (after >= target.counts).all():
+                self._note(number, cells, ends)
+            self.collected[number] = after
+        self.n_episodes += len(lengths)
+        self.blocks, self.kept = [], 0
+
+    def _with(self, number: int, cells: IntArray) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        target = self.targets[number]
+        visits = np.bincount(cells, minlength=target.shape.cells)
+        return self.collected[number] + target.collected(visits)
+
+    def _note(self, number: int, cells: IntArray, ends: IntArray) -> None:
+        """The first episode after which all is covered, by bisection."""
+        first, last = 0, len(ends)  # covered after ``last`` of these episodes, not after ``first``
+        counts = self.targets[number].counts
+        while last - first > 1:
+            middle = (first + last) // 2
+            enough = (self._with(number, cells[: ends[middle - 1]]) >= counts).all()
+            first, last = (first, middle) if enough else (middle, last)
+        after = self.n_episodes + last
+        self.covered_after[number] = after if after <= self.limits[number] else None

@@ -1,0 +1,364 @@
+"""The peers: one conformance suite for all, and what each of them claims by itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from covgame.baselines.curiosity import Curiosity
+from covgame.baselines.ent_game import EntGame
+from covgame.baselines.gosprl import NearestGoal, gosprl
+from covgame.baselines.learn2explore import budget, games
+from covgame.baselines.max_entropy import MaxEntropy
+from covgame.baselines.pedel import Pedel
+from covgame.baselines.peer import Peer, Stretch
+from covgame.baselines.playing import PeerPlayer, Player, RoundsPlayer, Watch, episodes_to_cover
+from covgame.baselines.rf_express import RFExpress
+from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
+from covgame.baselines.rf_ucrl import RFUCRL
+from covgame.baselines.ucbvi import BPIUCBVI, UCBVI
+from covgame.baselines.uniform_random import UniformRandom
+from covgame.bench.methods import FLOW, METHODS, OURS, method_named
+from covgame.episodes import LAST, Episode
+from covgame.errors import BadInput
+from covgame.game.counts import Counts
+from covgame.mdp import dp
+from covgame.mdp.model import TabularMDP
+from covgame.pac.worst_case import worst_reward
+from covgame.sources.by_counts import Urns, draw_visits
+from covgame.sources.environments import make
+from covgame.sources.simulated import SimulatedSource
+from covgame.targets.requests import uniform
+from covgame.targets.target import Target
+from covgame.types import END, IntArray, Policy, Shape
+
+UNTOLD = [name for name, method in METHODS.items() if not method.told]
+TOLD = [name for name, method in METHODS.items() if method.told]
+BLIND = (FLOW, "UCBVI", "UCBVI, paper")  # do not look at the target, or at what they are for
+PEER_FORMS: dict[str, Peer] = {
+    "uniform random": UniformRandom(),
+    "RF-UCRL": RFUCRL(),
+    "RF-UCRL, paper": RFUCRL(0.1),
+    "RF-Express": RFExpress(),
+    "RF-Express, paper": RFExpress(0.1),
+    "EntGame": EntGame(),
+    "EntGame, paper": EntGame(0.1),
+    "MaxEnt": MaxEntropy(),
+    "MaxEnt, 7 a policy": MaxEntropy(7),
+    "UCBVI": UCBVI(),
+    "UCBVI, paper": UCBVI(0.1),
+}
+
+
+def world(name: str) -> TabularMDP:
+    return make(name).require_model("a test")
+
+
+def cells(model: TabularMDP, count: float) -> Target:
+    return uniform(count).resolve(model.transitions)
+
+
+GARNET = "garnet:states=5,actions=3,horizon=4,branching=2"
+ENDING = "grid:rows=3,columns=3,horizon=6,ends=true"
+STATIONARY = "garnet:states=5,actions=2,horizon=5,branching=2,stationary=true"
+
+
+# ------------------------------------------------------------------------ conformance
+
+
+def recounted(player: Player, episodes: int) -> IntArray:
+    """The visits of what a player says it has played."""
+    visits = np.zeros(player.counts.shape.hsa, dtype=np.int64)
+    first = player.counts.n_episodes
+    assert first == 0
+    while player.counts.n_episodes < episodes and not player.finished:
+        before = player.counts.n_episodes
+        block = player.play(episodes - before)
+        assert 1 <= len(block) <= episodes - before
+        assert block.first_episode == before
+        assert player.counts.n_episodes == before + len(block)
+        stage = np.concatenate([np.arange(length) for length in block.lengths.tolist()])
+        np.add.at(visits, (stage, block.state, block.action), 1)
+    return visits
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("env", [GARNET, ENDING])
+def test_a_player_counts_what_it_plays(name: str, env: str) -> None:
+    model = world(env)
+    player = METHODS[name].start(model, cells(model, 2), 3)
+    visits = recounted(player, 40)
+    np.testing.assert_array_equal(visits, player.counts.visits)
+    assert player.counts.starts.sum() == player.counts.n_episodes
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_seed_gives_the_same_episodes(name: str) -> None:
+    model = world(GARNET)
+
+    def visits(seed: int) -> IntArray:
+        return recounted(METHODS[name].start(model, cells(model, 20), seed), 30)
+
+    np.testing.assert_array_equal(visits(1), visits(1))
+    assert (visits(1) != visits(2)).any()
+
+
+@pytest.mark.parametrize("name", [name for name in TOLD if name not in BLIND])
+def test_who_is_told_the_target_ends_when_it_is_covered(name: str) -> None:
+    model = world(STATIONARY)
+    target = cells(model, 2)
+    player = METHODS[name].start(model, target, 0)
+    (tau,) = episodes_to_cover(player, [target], [20_000])
+    assert player.finished
+    assert tau == player.counts.n_episodes
+    assert (target.collected(player.counts.visits) >= target.counts).all()
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_who_is_not_told_never_ends_and_explores(name: str) -> None:
+    model = world(STATIONARY)
+    target = cells(model, 1)
+    player = METHODS[name].start(model, target, 0)
+    (tau,) = episodes_to_cover(player, [target], [5_000])
+    assert not player.finished
+    if name not in BLIND:  # UCBVI wants rewards, not coverage
+        assert tau is not None
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if "Learn2Explore" not in name and "UCBVI" not in name]
+)
+def test_targets_over_pairs_are_covered_too(name: str) -> None:
+    model = world(STATIONARY)
+    target = uniform(3, "pair").resolve(model.transitions)
+    player = METHODS[name].start(model, target, 0)
+    (tau,) = episodes_to_cover(player, [target], [5_000])
+    assert tau is not None
+
+
+def test_learn2explore_says_that_it_needs_stages() -> None:
+    model = world(STATIONARY)
+    with pytest.raises(BadInput, match="stage by stage"):
+        list(games(uniform(3, "pair").resolve(model.transitions), pooled=True))
+
+
+def test_an_unknown_method_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(BadInput, match="GOSPRL"):
+        method_named("gosprl")
+
+
+# ------------------------------------------------------- compiled peers are the readable ones
+
+
+@pytest.mark.parametrize("name", PEER_FORMS)
+@pytest.mark.parametrize(("env", "pooled"), [(GARNET, False), (ENDING, True), (STATIONARY, True)])
+def test_compiled_peers_play_the_episodes_of_the_readable_ones(
+    name: str, env: str, pooled: bool
+) -> None:
+    model, peer = world(env), PEER_FORMS[name]
+    source = SimulatedSource(model, 4)
+    compiled = PeerPlayer(peer, Counts(model.shape, pooled=pooled), source)
+    while compiled.counts.n_episodes < 60:
+        compiled.play(60 - compiled.counts.n_episodes)
+    readable = Counts(model.shape, pooled=pooled)
+    while readable.n_episodes < 60:
+        stretch = peer.ask(readable)
+        for _ in range(min(stretch.episodes, 60 - readable.n_episodes)):
+            readable.add(source.play(stretch.policy(readable), readable.n_episodes))
+    np.testing.assert_array_equal(readable.visits, compiled.counts.visits)
+    np.testing.assert_array_equal(readable.reward_sums, compiled.counts.reward_sums)
+
+
+@pytest.mark.parametrize("delta", [None, 0.1])
+@pytest.mark.parametrize("env", [GARNET, ENDING, STATIONARY])
+def test_compiled_shortest_paths_are_the_readable_ones(env: str, delta: float | None) -> None:
+    model = world(env)
+    visits = []
+    for compiled in (False, True):
+        game = gosprl(cells(model, 3), pooled=True, delta=delta, compiled=compiled)
+        if not model.transitions.stationary:
+            game = gosprl(cells(model, 3), pooled=False, delta=delta, compiled=compiled)
+        player = RoundsPlayer(game, SimulatedSource(model, 2))
+        for _ in range(60):
+            player.play(1)
+        visits.append(player.counts.visits)
+    np.testing.assert_array_equal(visits[0], visits[1])
+
+
+def test_the_list_of_worths_grows_without_changing() -> None:
+    curiosity = RFExpress(0.1).curiosity(world(GARNET).shape)
+    before = curiosity.listed(10).copy()
+    after = curiosity.listed(200_000)
+    assert after.shape[1] > 200_000
+    np.testing.assert_array_equal(after[:, : before.shape[1]], before)
+
+
+# ------------------------------------------------------------------- what each one claims
+
+
+def simulated(model: TabularMDP, episodes: int, seed: int = 0) -> Counts:
+    counts = Counts(model.shape, pooled=False)
+    rng = np.random.default_rng(seed)
+    counts.add_visits(draw_visits(Urns(model), Policy.uniform(model.shape), episodes, rng))
+    return counts
+
+
+@pytest.mark.parametrize("peer", [RFUCRL(0.1), RFExpress(0.1)], ids=["RF-UCRL", "RF-Express"])
+def test_the_promised_error_holds_for_every_reward(peer: RFUCRL | RFExpress) -> None:
+    model = world("garnet:states=2,actions=2,horizon=2,branching=2")
+    promised = []
+    for episodes in (10**3, 10**6, 10**9):
+        counts = simulated(model, episodes)
+        promised.append(peer.error(counts))
+        assert worst_reward(model.transitions, counts.kernel()).loss <= promised[-1]
+    assert promised == sorted(promised, reverse=True)
+    assert promised[-1] < 0.2
+
+
+def test_rf_ucrl_by_hand() -> None:
+    """Two stages: E_2 = min(2, 2 sqrt(2 beta/n)), and E_1 the same on top of its mean."""
+    model = world("chain:states=2,horizon=2")
+    counts = simulated(model, 10**6)
+    n = counts.visits.astype(float)
+    cost = 2 * np.sqrt(2 * (math.log(2 * 8 / 0.1) + np.log(math.e * (1 + n))) / np.maximum(n, 1e-9))
+    last = np.minimum(2.0, cost[1]).max(axis=1)
+    kernel = counts.kernel()
+    first = np.minimum(2.0, cost[0] + kernel.stages[0].expect(last).reshape(2, 2)).max(axis=1)
+    assert RFUCRL(0.1).error(counts) == pytest.approx(2 * float(kernel.initial @ first))
+
+
+def test_bpi_ucbvi_promises_no_less_than_it_loses() -> None:
+    model = world("garnet:states=3,actions=2,horizon=3")
+    best = dp.backward_induction(model.transitions, model.rewards).values
+    for seed in range(5):
+        policy, gap = BPIUCBVI(0.1).gap(simulated(model, 10**8, seed))
+        mine = dp.evaluate(model.transitions, policy, model.rewards)
+        assert float(model.initial @ (best[0] - mine[0])) <= gap < 0.3
+
+
+def test_pedel_ends_with_the_best_policy() -> None:
+    model = world("garnet:states=2,actions=2,horizon=2,branching=2")
+    pedel, counts, urns = Pedel(0.5, 0.1), Counts(model.shape, pooled=False), Urns(model)
+    rng = np.random.default_rng(0)
+    while not pedel.done:
+        stretch = pedel.ask(counts)
+        counts.add_visits(draw_visits(urns, stretch.policy(counts), stretch.episodes, rng))
+    best = dp.backward_induction(model.transitions, model.rewards).values
+    mine = dp.evaluate(model.transitions, pedel.policy(counts), model.rewards)
+    assert float(model.initial @ (best[0] - mine[0])) <= 0.5
+
+
+def test_the_nearest_goal_is_the_nearest() -> None:
+    """On a known deterministic corridor with goals to both sides, the closer one is chosen."""
+    model = world("doublechain:length=7,horizon=7,slip=0")
+    counts = simulated(model, 50_000)
+    reward = np.zeros(model.shape.hsa)
+    reward[3, 6, 1] = reward[5, 0, 0] = 1.0
+    policy = NearestGoal().plan(counts, reward)
+    cell, state = [], 3
+    for h in range(7):
+        cell.append((h, state, int(policy.table[h, state])))
+        state = min(6, max(0, state + (1 if cell[-1][2] else -1)))
+    assert (3, 6, 1) in cell
+    nearer = np.zeros(model.shape.hsa)
+    nearer[1, 2, 0] = reward[3, 6, 1] = 1.0
+    assert NearestGoal().plan(counts, reward + nearer).table[0, 3] == 0
+
+
+def test_what_ends_an_episode_is_a_miss() -> None:
+    """A detour that surely leads to the goal is preferred to a short cut that mostly ends."""
+    counts = Counts(Shape(3, 3, 2), pooled=False)
+    short_cut = [(0, 0, 0.0, 2), (2, 0, 0.0, 2), (2, 0, 0.0, LAST)]
+    detour = [(0, 1, 0.0, 1), (1, 0, 0.0, 2), (2, 0, 0.0, LAST)]
+    for steps, times in (([(0, 0, 0.0, END)], 9), (short_cut, 1), (detour, 10)):
+        for _ in range(times):
+            counts.add(Episode.of_steps(steps))
+    goals = np.zeros((3, 3, 2))
+    goals[1, 2] = goals[2, 2] = 1.0
+    assert NearestGoal().plan(counts, goals).table[0, 0] == 1
+    counts = Counts(Shape(3, 3, 2), pooled=False)
+    for steps in (short_cut, detour):
+        counts.add(Episode.of_steps(steps))
+    assert NearestGoal().plan(counts, goals).table[0, 0] == 0
+
+
+def test_learn2explore_pays_for_every_stage() -> None:
+    model = world("chain:states=4,horizon=6,slip=0")
+    target = cells(model, 4)
+    taus = {}
+    for name in (OURS, "Learn2Explore (MOCA)"):
+        player = METHODS[name].start(model, target, 0)
+        taus[name] = episodes_to_cover(player, [target], [10_000])[0] or 10_000
+    assert taus["Learn2Explore (MOCA)"] >= taus[OURS]
+
+
+def test_budgets_of_the_papers_are_out_of_reach() -> None:
+    shape = world("riverswim:states=8,horizon=20").shape
+    assert learning_episodes(shape, 2.0, 0.1) > 1e9
+    assert budget(shape, 3, 0.1, 2.0) > budget(shape, 2, 0.1, 2.0) > 1e10
+
+
+def test_rf_rl_explore_learns_first_and_then_goes_through_what_it_learnt() -> None:
+    model = world("garnet:states=2,actions=2,horizon=2,branching=2")
+    peer, counts = RFRLExplore(episodes_each=3), Counts(model.shape, pooled=False)
+    source = SimulatedSource(model, 0)
+    lengths = []
+    for _ in range(10):
+        stretch = peer.ask(counts)
+        lengths.append(stretch.episodes)
+        for _ in range(stretch.episodes):
+            counts.add(source.play(stretch.policy(counts), counts.n_episodes))
+    assert lengths == [3] * 4 + [1] * 6
+    assert all(policy.is_stochastic for policy in peer.learnt)
+
+
+def test_a_curiosity_clips_and_adds_up() -> None:
+    counts = simulated(world("chain:states=2,horizon=3"), 1000)
+    flat = Curiosity(np.array([9.0, 9.0, 9.0]), lambda n: np.full(len(n), 1.0))
+    assert flat.plan(counts)[1] == pytest.approx(3.0)
+    clipped = Curiosity(np.array([2.0, 2.0, 2.0]), lambda n: np.full(len(n), 1.0))
+    assert clipped.plan(counts)[1] == pytest.approx(2.0)
+    steep = Curiosity(np.array([9.0] * 3), lambda n: np.full(len(n), 1.0), slope=2.0)
+    assert steep.plan(counts)[1] == pytest.approx(1 + 2 * (1 + 2 * 1))
+
+
+# ---------------------------------------------------------------------- finding the episode
+
+
+def test_the_watch_finds_the_very_episode() -> None:
+    model = world(STATIONARY)
+    targets = [cells(model, 1), cells(model, 4), uniform(9, "pair").resolve(model.transitions)]
+    found = episodes_to_cover(
+        PeerPlayer(RFUCRL(), Counts(model.shape, pooled=True), SimulatedSource(model, 5)),
+        targets,
+        [5_000] * 3,
+    )
+    counts, source = Counts(model.shape, pooled=True), SimulatedSource(model, 5)
+    plan = RFUCRL().curiosity(model.shape)
+    expected: list[int | None] = [None] * 3
+    while None in expected:
+        counts.add(source.play(plan.policy(counts), counts.n_episodes))
+        for number, target in enumerate(targets):
+            covered = (target.collected(counts.visits) >= target.counts).all()
+            if covered and expected[number] is None:
+                expected[number] = counts.n_episodes
+    assert found == expected
+
+
+def test_the_watch_keeps_to_its_limits() -> None:
+    model = world(STATIONARY)
+    target = cells(model, 30)
+    player = PeerPlayer(
+        UniformRandom(), Counts(model.shape, pooled=True), SimulatedSource(model, 5)
+    )
+    assert episodes_to_cover(player, [target], [40]) == [None]
+    assert player.counts.n_episodes == 40
+    assert not Watch([target], [40]).waiting(40)
+
+
+def test_a_stretch_may_be_one_policy() -> None:
+    model = world(STATIONARY)
+    policy = Policy.uniform(model.shape)
+    assert Stretch(policy, 3).policy(Counts(model.shape, pooled=True)) is policy

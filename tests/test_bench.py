@@ -1,0 +1,250 @@
+"""The benchmark: experiments as data, results that survive, tables that say what was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from covgame.bench import tables
+from covgame.bench.experiments import PROFILES, Experiment, Sweep, experiments_of
+from covgame.bench.measures import KINDS, measure, priced, world
+from covgame.bench.methods import METHODS, OURS, PEERS
+from covgame.bench.results import Journal, Result, Row, read_results, write_results
+from covgame.bench.running import run
+from covgame.errors import BadInput
+from covgame.flow.min_flow import min_flow
+
+LOCK = Experiment("cover", "lock", ("uniform:2",), OURS, 0, 10.0)
+UNTOLD = Experiment("cover", "lock", ("uniform:1", "uniform:2"), "RF-Express", 0, 10.0)
+
+
+def covering(env: str, target: str, method: str, seed: int, tau: float, *, stopped: bool = False,
+             phi: float = 10.0) -> list[Result]:  # fmt: skip
+    about = ("cover", env, target, method, seed)
+    measured = "stopped at" if stopped else "episodes"
+    return [Result(*about, "phi", None, phi, "k"), Result(*about, measured, None, tau, "k")]
+
+
+# ------------------------------------------------------------------------- experiments
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_profiles_hold_what_can_be_run(profile: str) -> None:
+    listed = experiments_of(profile)
+    assert len({one.key for one in listed}) == len(listed)
+    for one in listed:
+        assert one.kind in KINDS
+        if one.kind in ("cover", "progress", "visits"):
+            assert one.method in METHODS
+
+
+def test_the_full_profile_compares_all_peers_with_twenty_seeds() -> None:
+    runs = [one for one in experiments_of("full") if one.kind == "cover"]
+    for method in (OURS, *PEERS):
+        worlds = {one.env for one in runs if one.method == method}
+        assert len(worlds) >= 8
+        for env in worlds - {"riverswim:states=6,horizon=12"}:
+            seeds = {one.seed for one in runs if (one.method, one.env) == (method, env)}
+            assert len(seeds) >= 20
+
+
+def test_who_is_not_told_the_target_runs_once_for_all() -> None:
+    sweep = Sweep("cover", ("lock",), (OURS, "RF-Express"), ("uniform:1", "uniform:2"), 3)
+    by_method = [one.method for one in sweep.experiments()]
+    assert by_method.count(OURS) == 6
+    assert by_method.count("RF-Express") == 3
+
+
+def test_an_unknown_profile_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(BadInput, match="quick"):
+        experiments_of("fast")
+
+
+# ---------------------------------------------------------------------------- measures
+
+
+def test_covering_gives_episodes_and_the_bound_for_every_target() -> None:
+    rows = {(row.measure, row.target): row.value for row in measure(UNTOLD)}
+    assert rows["phi", "uniform:1"] == pytest.approx(rows["phi", "uniform:2"] / 2)
+    assert rows["episodes", "uniform:1"] <= rows["episodes", "uniform:2"]
+
+
+def test_a_run_that_is_stopped_says_so() -> None:
+    never = Experiment("cover", "lock", ("uniform:1",), "UCBVI", 0, 1.0)
+    rows = {row.measure: row.value for row in measure(never)}
+    assert rows["stopped at"] == math.ceil(rows["phi"])
+    assert "episodes" not in rows
+
+
+def test_measuring_again_gives_the_same() -> None:
+    def told(experiment: Experiment) -> list[Row]:
+        return measure(experiment)[:-1]  # the last one is the clock
+
+    for one in (LOCK, UNTOLD):
+        assert told(one) == told(one)
+
+
+def test_unbalanced_targets_ask_for_one_to_so_many() -> None:
+    target, phi = priced("lock", "unbalanced:100")
+    assert target.counts.min() >= 1
+    assert 50 < target.counts.max() <= 100
+    assert phi == pytest.approx(min_flow(world("lock").transitions, target).min_episodes)
+
+
+def test_a_share_of_visits_only_grows() -> None:
+    one = Experiment("progress", "lock", ("uniform:4",), OURS, 0, 5.0)
+    shares = [row.value for row in measure(one) if row.measure == "share"]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+
+
+def test_visits_add_up() -> None:
+    one = Experiment("visits", "lock", ("uniform:4",), OURS, 0, 5.0)
+    rows = measure(one)
+    played = next(row.value for row in rows if row.measure == "played")
+    assert sum(row.value for row in rows if row.measure == "visits") == 8 * played
+
+
+# ----------------------------------------------------------------------------- results
+
+
+def test_results_come_back_as_they_were(tmp_path: Path) -> None:
+    results = covering("lock", "uniform:1", OURS, 0, 26.0)
+    write_results(tmp_path / "r.parquet", results)
+    assert read_results(tmp_path / "r.parquet") == results
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="does not exist"):
+        read_results(tmp_path)
+    (tmp_path / "results.parquet").write_text("no")
+    with pytest.raises(BadInput, match="no file of results"):
+        read_results(tmp_path)
+
+
+def test_a_torn_line_is_as_if_it_was_never_written(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.add(LOCK, [Row("episodes", 3.0)])
+    with journal.path.open("a") as file:
+        file.write('{"experiment": "half')
+    journal.add(UNTOLD, [Row("episodes", 4.0)])
+    assert set(journal.read()) == {LOCK.key, UNTOLD.key}
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    done: list[str] = []
+    assert run([LOCK], tmp_path, workers=1, progress=lambda p: done.append(p.last))
+    assert run([LOCK, UNTOLD], tmp_path, workers=1, progress=lambda p: done.append(p.last))
+    assert done == [LOCK.key, UNTOLD.key]
+    assert {result.experiment for result in read_results(tmp_path)} == {LOCK.key, UNTOLD.key}
+
+
+def test_workers_find_the_same(tmp_path: Path) -> None:
+    wanted = [LOCK, UNTOLD]
+    for workers in (1, 2):
+        run(wanted, tmp_path / str(workers), workers=workers)
+    alone, together = (
+        [r for r in read_results(tmp_path / str(workers)) if r.measure != "seconds"]
+        for workers in (1, 2)
+    )
+    assert alone == together
+
+
+# ------------------------------------------------------------------------------ tables
+
+
+def test_the_main_table_by_hand() -> None:
+    results = [
+        *covering("a", "uniform:1", OURS, 0, 10), *covering("a", "uniform:1", OURS, 1, 30),
+        *covering("b", "uniform:1", OURS, 0, 80), *covering("a", "uniform:1", "GOSPRL", 0, 40),
+        *covering("b", "uniform:1", "GOSPRL", 0, 100, stopped=True),
+    ]  # fmt: skip
+    made = tables.peers(results)
+    assert "| covgame | 4.00 |" in made  # sqrt(2 * 8)
+    assert "| GOSPRL | > 6.32 |" in made  # sqrt(4 * 10)
+
+
+def test_ahead_compares_seed_by_seed() -> None:
+    results = []
+    for seed in range(20):
+        results += covering("a", "uniform:1", OURS, seed, 10 + seed)
+        results += covering("a", "uniform:1", "GOSPRL", seed, 2 * (10 + seed))
+        results += covering("a", "uniform:1", "RF-UCRL", seed, (10 + seed) * (0.9 + 0.01 * seed))
+    made = tables.ahead(results)
+    assert "| GOSPRL | 2.00 (2.00-2.00) | 2.00 (2.00-2.00) |" in made
+    loser = next(line for line in made.splitlines() if "RF-UCRL" in line)
+    assert "**0.99" in loser  # not ahead: emphasised
+
+
+def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(200):
+        low, high = tables.interval(rng.normal(size=20))
+        held += low <= 0 <= high
+    assert held >= 175
+
+
+def test_pages_are_renewed_between_their_markers(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "a\n<!-- table: peers -->\nold\n<!-- end -->\n<!-- table: other -->\nx\n<!-- end -->"
+    )
+    assert tables.update_page(page, {"peers": "| new |"})
+    assert page.read_text() == (
+        "a\n<!-- table: peers -->\n| new |\n<!-- end -->\n<!-- table: other -->\nx\n<!-- end -->"
+    )
+    assert not tables.update_page(page, {"peers": "| new |"})
+
+
+# ------------------------------------------------------------------------ command line
+
+
+def bench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "covgame", "bench", *words],
+        capture_output=True, text=True, cwd=cwd, check=False,
+    )  # fmt: skip
+
+
+def test_the_quick_profile_from_the_command_line(tmp_path: Path) -> None:
+    done = bench("--json", "--quiet", "--workers", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["done"] == answer["experiments"] == len(experiments_of("quick"))
+    assert done.stderr == ""
+    made = bench("report", "bench", "--out", "pages", "--json", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    written = json.loads(made.stdout)["written"]
+    assert len(written) == 6
+    assert all((tmp_path / name).stat().st_size > 500 for name in written)
+    assert set(json.loads(made.stdout)["tables"]) == set(tables.TABLES)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--profile", "fast"), "no profile 'fast'"),
+        (("--only", "nothing*"), "no experiment matches"),
+        (("--workers", "0"), "--workers"),
+        (("report", "nowhere"), "does not exist"),
+        (("report", "--page", "nowhere.md"), "does not exist"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    done = bench(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_only_some_experiments(tmp_path: Path) -> None:
+    done = bench("--only", "cover|lock|*|covgame|0|*", "--json", "--workers", "1", cwd=tmp_path)
+    assert json.loads(done.stdout)["experiments"] == 3
