@@ -21,6 +21,7 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
+from covgame.baselines import rf_express, rf_ucrl
 from covgame.confidence import PaperThresholds
 from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
@@ -67,7 +68,7 @@ def rf_ucrl_rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t: fl
     """2 max E_1, E_h = min(H, H sqrt(2 beta(n)/n) + p_hat max E_{h+1}) (Kaufmann et al., 2021)."""
     H = model.shape.horizon
     with np.errstate(divide="ignore"):
-        cost = H * np.sqrt(2 * _rf_ucrl_beta(model, t * shares) / (t * shares))
+        cost = H * np.sqrt(2 * rf_ucrl.threshold(t * shares, model.shape, DELTA) / (t * shares))
     return 2 * _recursion(kernel, cost, np.full((H, 1, 1), float(H)), 1.0)
 
 
@@ -79,14 +80,10 @@ def sharp_ucrl_rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t:
     H, n = model.shape.horizon, t * shares
     left = np.arange(H - 1, -1, -1.0)[:, None, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        cost = np.where(left > 0, left * np.sqrt(_rf_ucrl_beta(model, n) / (2 * n)), 0.0)
+        cost = np.where(
+            left > 0, left * np.sqrt(rf_ucrl.threshold(n, model.shape, DELTA) / (2 * n)), 0.0
+        )
     return 2 * _recursion(kernel, cost, left, 1.0)
-
-
-def _rf_ucrl_beta(model: TabularMDP, n: FloatHSA) -> FloatHSA:
-    H, S, A = model.shape.hsa
-    unions = math.log(2 * S * A * H / DELTA)
-    return unions + (S - 1) * np.log(math.e * (1 + n / max(1, S - 1)))
 
 
 def rf_express_rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t: float) -> float:
@@ -94,9 +91,8 @@ def rf_express_rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t:
 
     Menard et al., 2021, with beta(n) = log(3SAH/delta) + S log(8e(n+1)).
     """
-    H, S, A = model.shape.hsa
-    n = t * shares
-    beta = math.log(3 * S * A * H / DELTA) + S * np.log(8 * math.e * (n + 1))
+    H, n = model.shape.horizon, t * shares
+    beta = rf_express.threshold(n, model.shape, DELTA)
     with np.errstate(divide="ignore"):
         cost = 15 * H**2 * beta / n
     first = _recursion(kernel, cost, np.full((H, 1, 1), float(H)), 1 + 1 / H)

@@ -8,17 +8,19 @@ benchmarks/results/. With --check nothing is written; the exit code tells whethe
 
 from __future__ import annotations
 
-import re
 import statistics
 import sys
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import _results
+from covgame.bench.results import read_results
+from covgame.bench.tables import MARKED, all_tables
+from covgame.bench.tables import TABLES as PEER_TABLES
 
 ROOT = Path(__file__).parent.parent
-MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main(check: bool) -> int:
@@ -84,37 +86,6 @@ def units() -> str:
         for row in content["rows"]
     ]
     return _table(["world", "variables", *variants], rows)
-
-
-def covering() -> str:
-    """tau/phi* by target and method: geometric means over worlds."""
-    content = _results.read("covering")
-    found: dict[str, dict[str, list[float]]] = {}
-    capped = set()
-    for row in content["rows"]:
-        means = found.setdefault(row["method"], {}).setdefault(row["target"], [])
-        means.append(statistics.fmean(row["ratios"]))
-        if row["capped"]:
-            capped.add((row["method"], row["target"]))
-    targets = list(found["default"])
-    rows = [
-        [method] + [_mean(means.get(t), at_least=(method, t) in capped) for t in targets]
-        for method, means in found.items()
-    ]
-    return _table(["", *targets], rows)
-
-
-def covering_worlds() -> str:
-    """tau/phi* of the default game, world by world, with the largest of all runs."""
-    rows: dict[str, list[str]] = {}
-    targets = []
-    for row in _results.read("covering")["rows"]:
-        if row["method"] == "default":
-            if row["target"] not in targets:
-                targets.append(row["target"])
-            cell = f"{statistics.fmean(row['ratios']):.2f} ({max(row['ratios']):.2f})"
-            rows.setdefault(row["env"], [f"`{row['env']}`"]).append(cell)
-    return _table(["mean (largest)", *targets], list(rows.values()))
 
 
 def episode_time() -> str:
@@ -392,12 +363,36 @@ def certified_clock() -> str:
     return _table(["cells", "reward-free", "best policy"], rows)
 
 
+def public_code() -> str:
+    """An episode of rlberry-scool's UCBVI beside ours."""
+    content = _results.read("public_code")
+    rows = [
+        [
+            f"{row['cells']:,}, stages {'apart' if row['staged'] else 'together'}",
+            f"{row['rlberry']:,.0f} us",
+            f"{row['our UCBVI']:.1f} us",
+            f"{row['rlberry'] / row['our UCBVI']:,.0f} x",
+            f"{row['our game']:.1f} us",
+            f"{row['dense plan']:.0f} us",
+        ]
+        for row in content["rows"]
+    ]
+    heads = ["cells", "rlberry-scool's UCBVI", "our UCBVI", "ratio", "our game", "a dense plan"]
+    return _table(heads, rows)
+
+
+@cache
+def _peers() -> dict[str, str]:
+    """The tables that ``covgame bench report`` makes."""
+    return all_tables(read_results(_results.RESULTS / "peers.parquet"))
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    **{name: partial(lambda name: _peers()[name], name) for name in PEER_TABLES},
+    "public_code": public_code,
     "min_flow": min_flow,
     "backward_induction": backward_induction,
     "units": units,
-    "covering": covering,
-    "covering_worlds": covering_worlds,
     "episode_time": episode_time,
     "episode_growth": episode_growth,
     "episode_costs": episode_costs,
@@ -438,12 +433,6 @@ def _solved(measured: dict[str, Any] | None, limit: float) -> str:
         else f" (gap {gap:.0e})"
     )
     return _seconds(measured["seconds"]) + remark
-
-
-def _mean(means: list[float] | None, *, at_least: bool) -> str:
-    if means is None:
-        return "-"
-    return f"{'> ' if at_least else ''}{statistics.geometric_mean(means):.2f}"
 
 
 def _seconds(value: float) -> str:

@@ -22,7 +22,8 @@ def test_the_public_names_are_the_documented_ones() -> None:
     assert sorted(cg.__all__) == cg.__all__
     exported = {name for name in vars(cg) if not name.startswith("_")}
     modules = {
-        "arrays", "baselines", "bench", "certifying", "cli", "confidence", "covering", "episodes", "errors",
+        "arrays", "baselines", "bench", "certifying", "cli", "confidence", "covering",
+            "episodes", "errors",
         "exploring", "flow", "game", "interruption", "jsonfile", "kernels", "mdp", "memory",
         "pac", "planning", "report", "resuming", "rng", "runs", "sources", "store", "targets",
         "types",

@@ -26,7 +26,7 @@ PAIRS = ("uniform:10/pair",)
 """Targets; of all of them, only what some policy reaches with probability 0.01 or more."""
 
 RIVER = "riverswim:states=6,horizon=12"
-LADDER = tuple(f"uniform:{n}" for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
+LADDER = tuple(f"uniform:{n}" for n in (1, 2, 5, 10, 20, 50, 100, 200, 500))
 GRID = "grid:rows=5,columns=5,horizon=12"
 SMALL = "garnet:states=4,actions=2,horizon=4"
 TINY = "garnet:states=3,actions=2,horizon=3"
@@ -36,6 +36,10 @@ DENSE = "dense NumPy"
 """A plan, not an episode; it does not fit into memory at the largest size."""
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
+
+
+LIMIT = 6.0
+"""Runs are stopped at so many times phi*, unless a sweep says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Sweep:
     methods: Sequence[str]
     targets: Sequence[str] = ("",)
     seeds: int = 1
-    limit: float = 10.0
+    limit: float = LIMIT
     skip: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # (method, target)
 
     def experiments(self) -> list[Experiment]:
@@ -106,7 +110,7 @@ FULL = [
     Sweep("cover", SUITE, (m.ADAPTIVE,), ("uniform:1", "uniform:5", *PAIRS), 20),
     Sweep("cover", SUITE, m.PAPER_TOLD, ("uniform:1", "uniform:5"), 3),
     Sweep("cover", SUITE, m.PAPER_UNTOLD, (*CELLS, *PAIRS), 3),
-    Sweep("cover", (RIVER,), (m.OURS, m.PAPER, *m.PEERS), LADDER, 5, limit=30),
+    Sweep("cover", (RIVER,), (m.OURS, m.PAPER, *m.PEERS), LADDER, 3, limit=20),
     Sweep("progress", (GRID,), (m.OURS, m.PAPER, *m.PEERS, m.FLOW), ("uniform:10",), 5, limit=8),
     Sweep("visits", (GRID,), (m.OURS, m.FLOW, *m.PEERS), ("uniform:10",), 1, limit=4),
     Sweep("error", (SMALL,), ERRORS, limit=1e12),

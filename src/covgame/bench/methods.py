@@ -17,7 +17,7 @@ from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.ucbvi import UCBVI
 from covgame.baselines.uniform_random import UniformRandom
 from covgame.errors import BadInput
-from covgame.game.adversary import MissingOnly, WeightedMajority
+from covgame.game.adversary import Adversary, MissingOnly, TargetAware, WeightedMajority
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
@@ -73,14 +73,14 @@ def _stages(delta: float | None) -> Start:
     )
 
 
-def _variant(adversary: MissingOnly | WeightedMajority) -> Start:
-    """Our planner with somebody else's adversary."""
+def _variant(adversary: Adversary, *, apart: bool = False) -> Start:
+    """Our planner with some adversary; ``apart``: no stage learns anything from another one."""
     return _game(
         lambda target, pooled: Game(
             target,
             OptimisticPlanner(RangeAwareOptimism()),
             adversary,
-            Counts(target.shape, pooled=pooled, borrowing=True),
+            Counts(target.shape, pooled=pooled and not apart, borrowing=not apart),
         )
     )
 
@@ -101,15 +101,18 @@ PRACTICAL_UNTOLD = (
 PEERS = (*PRACTICAL_TOLD, *PRACTICAL_UNTOLD)
 PAPER_TOLD = (PAPER, "GOSPRL, paper", "Learn2Explore (MOCA), paper")
 PAPER_UNTOLD = ("RF-Express, paper", "RF-UCRL, paper", "EntGame, paper", "UCBVI, paper")
-VARIANTS = ("GOSPRL's reward, our planner", "paper's adversary, our planner")
+NOT_BORROWED = "covgame, stages apart, nothing borrowed"
+MISSING, MAJORITY = "GOSPRL's reward, our planner", "paper's adversary, our planner"
+VARIANTS = (APART, NOT_BORROWED, MISSING, MAJORITY)
 FLOW, ADAPTIVE = "flow policy, model known", "adaptive, model known"
 
 _METHODS = [
     Method(OURS, True, _game(lambda target, pooled: default_game(target, pooled=pooled))),
     Method(APART, True, _game(lambda target, _: default_game(target, pooled=False))),
     Method(PAPER, True, _game(lambda target, _: paper_game(target, delta=DELTA))),
-    Method(VARIANTS[0], True, _variant(MissingOnly())),
-    Method(VARIANTS[1], True, _variant(WeightedMajority())),
+    Method(NOT_BORROWED, True, _variant(TargetAware(), apart=True)),
+    Method(MISSING, True, _variant(MissingOnly())),
+    Method(MAJORITY, True, _variant(WeightedMajority())),
     Method("GOSPRL", True, _rounds(lambda model, target: gosprl.gosprl(
         target, pooled=model.transitions.stationary))),
     Method("GOSPRL, paper", True, _rounds(lambda _, target: gosprl.gosprl(

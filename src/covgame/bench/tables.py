@@ -117,6 +117,17 @@ def peers(results: Sequence[Result]) -> str:
     return over_phi(results, (m.OURS, *m.VARIANTS, *m.PEERS, m.ADAPTIVE, m.FLOW))
 
 
+def ours(results: Sequence[Result]) -> str:
+    """Our game, world by world: mean and largest of its runs."""
+    data = Covering(results)
+    rows = []
+    for env in data.worlds:
+        found = [data.ratios(env, target, m.OURS)[0] for target in data.targets]
+        cells = [f"{ratios.mean():.2f} ({ratios.max():.2f})" for ratios in found]
+        rows.append([f"`{env.partition('@')[0]}`", *cells])
+    return table(["mean (largest)", *(f"`{target}`" for target in data.targets)], rows)
+
+
 def peers_paper(results: Sequence[Result]) -> str:
     """The same with the constants of the papers."""
     return over_phi(results, (m.PAPER, *m.PAPER_TOLD[1:], *m.PAPER_UNTOLD), seeds=True)
@@ -235,6 +246,7 @@ def _short(env: str) -> str:
 
 TABLES: dict[str, Callable[[Sequence[Result]], str]] = {
     "peers": peers,
+    "peers_ours": ours,
     "peers_ahead": ahead,
     "peers_paper": peers_paper,
     "peers_ladder": ladder,
