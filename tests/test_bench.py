@@ -133,6 +133,8 @@ def test_a_torn_line_is_as_if_it_was_never_written(tmp_path: Path) -> None:
     journal.add(LOCK, [Row("episodes", 3.0)])
     with journal.path.open("a") as file:
         file.write('{"experiment": "half')
+    with journal.path.open("ab") as raw:
+        raw.write(b"\x00\xff")
     journal.add(UNTOLD, [Row("episodes", 4.0)])
     assert set(journal.read()) == {LOCK.key, UNTOLD.key}
 
@@ -143,6 +145,13 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert run([LOCK, UNTOLD], tmp_path, workers=1, progress=lambda p: done.append(p.last))
     assert done == [LOCK.key, UNTOLD.key]
     assert {result.experiment for result in read_results(tmp_path)} == {LOCK.key, UNTOLD.key}
+
+
+def test_an_experiment_that_fails_does_not_take_the_others_along(tmp_path: Path) -> None:
+    broken = Experiment("cover", "lock", ("uniform:2",), "nobody", 0, 10.0)
+    with pytest.raises(BadInput, match="nobody"):
+        run([LOCK, broken], tmp_path, workers=1)
+    assert {result.experiment for result in read_results(tmp_path)} == {LOCK.key}
 
 
 def test_workers_find_the_same(tmp_path: Path) -> None:

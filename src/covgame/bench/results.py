@@ -60,7 +60,7 @@ class Journal:
         done: dict[str, list[Result]] = {}
         if not self.path.exists():
             return done
-        for line in self.path.read_text().splitlines():
+        for line in self.path.read_text(errors="replace").splitlines():
             try:
                 content = json.loads(line)
                 done[content["experiment"]] = [Result(**row) for row in content["rows"]]

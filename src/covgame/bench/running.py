@@ -41,12 +41,14 @@ def run(
     journal = Journal(folder)
     done = journal.read()
     left = [one for one in experiments if one.key not in done]
-    with Interruption() as interruption:
-        for one, rows in _measured(left, workers or os.cpu_count() or 1, interruption):
-            done[one.key] = journal.add(one, rows)
-            if progress:
-                progress(Progress(_count(experiments, done), len(experiments), one.key))
-    write_results(folder / RESULTS, _in_order(experiments, done))
+    try:
+        with Interruption() as interruption:
+            for one, rows in _measured(left, workers or os.cpu_count() or 1, interruption):
+                done[one.key] = journal.add(one, rows)
+                if progress:
+                    progress(Progress(_count(experiments, done), len(experiments), one.key))
+    finally:
+        write_results(folder / RESULTS, _in_order(experiments, done))
     return _count(experiments, done) == len(experiments)
 
 
