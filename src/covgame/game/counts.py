@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ from covgame.types import FloatArray, IntArray, Shape
 
 MOST_BORROWED = 10.0
 """A row borrows at most so many observations from other stages."""
+
+BORROWED_STEPS = 32
+"""kappa moves in steps of 3 to 6 per cent, so that a plan need not change everywhere with it."""
 
 SETTLED = 30.0
 """A row with so many times more observations than it may borrow stands by itself."""
@@ -252,7 +256,7 @@ class Counts:
 
     @property
     def borrowed(self) -> float:
-        """kappa = alpha/(1 - alpha), at most ``MOST_BORROWED``.
+        """kappa = alpha/(1 - alpha), rounded to ``BORROWED_STEPS``, at most ``MOST_BORROWED``.
 
         alpha compares the mean probability that other stages gave to what happened with the one
         that the own stage gave: near 1 where the stages agree, near 0 where each is different.
@@ -260,7 +264,8 @@ class Counts:
         own, others = self.agreement
         if others * (1.0 + MOST_BORROWED) >= own * MOST_BORROWED:
             return MOST_BORROWED
-        return float(others / (own - others))
+        fraction, exponent = math.frexp(float(others / (own - others)))
+        return math.ldexp(math.floor(fraction * BORROWED_STEPS + 0.5) / BORROWED_STEPS, exponent)
 
     def _rows(self, h: int) -> tuple[int, int]:
         first = 0 if self.pooled else h * self.shape.pairs

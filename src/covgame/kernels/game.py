@@ -8,6 +8,7 @@ functions stand in one module because the compiler's cache does not notice chang
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numba import njit
 
 from covgame.episodes import LAST
 from covgame.game.adversary import FADED, RATE, STALE
-from covgame.game.counts import MOST_BORROWED, SETTLED, SuccessorTable
+from covgame.game.counts import BORROWED_STEPS, MOST_BORROWED, SETTLED, SuccessorTable
 from covgame.rng import FIRST_FACTOR, INCREMENT, SECOND_FACTOR, UNIT
 from covgame.types import END
 
@@ -111,6 +112,28 @@ class Workspace(NamedTuple):
     path_reward: Any  # (H,), and what they earned
 
 
+class Standing(NamedTuple):
+    """The plan as it stands, for ``_replan``: who can be entered, what is due, who leans on whom.
+
+    A link says that a state has been seen to lead to another one: at one stage (``own_head``, where
+    stages are apart), or at whichever stage (``shared_head``, where rows are pooled or borrowed).
+    """
+
+    flags: Any  # (S, H), of KNOWN, DUE and LEANS
+    known: Any  # (H, S), states that an episode can be in at a stage, by what was seen
+    n_known: Any  # (H,)
+    n_followed: Any  # (H,), of how many of them the successors are known, too
+    due: Any  # (H, S), states to be planned anew
+    n_due: Any  # (H,)
+    tops: Any  # (H, 2 * S * A), rewards behind their tournament: [h, 1] is the largest
+    remaining: Any  # (H,), what any path earns after a stage, when it was planned
+    basis: Any  # (3,), rate, shift and kappa of the plan: with them everything changes
+    own_head: Any  # (H * S,) or empty, the last link of a successor, -1 if there is none
+    shared_head: Any  # (S,) or empty
+    links: Any  # (L, 2), state and next link
+    tally: Any  # (6,), by EPISODE, LINKS, PLANNED, UNFOLLOWED, HEAVY and WHOLE
+
+
 class Batch(NamedTuple):
     """Arrays for rounds that are played by counts."""
 
@@ -149,30 +172,61 @@ class Record(NamedTuple):
 
 FIRST_CAPACITY = SuccessorTable.FIRST_CAPACITY
 ZERO = np.int64(0)
+KNOWN, DUE, LEANS = np.uint8(1), np.uint8(2), np.uint8(4)
+"""Flags of a state at a stage: can be entered, is to be planned anew, needs shared rows."""
+EPISODE, LINKS, PLANNED, UNFOLLOWED, HEAVY, WHOLE = 0, 1, 2, 3, 4, 5
+"""Tallies: the episode that is next, links, states planned, known ones not followed yet, plans in
+a row in which much was due, plans still to be made as a whole."""
+HEAVY_SHARE, HEAVY_PLANS, WHOLE_PLANS = 3, 3, 200
+"""After 3 plans in a row with over 1/3 of all states due, 200 are made as a whole."""
 U11, U27, U30, U31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
 
 
-@njit(cache=True, error_model="numpy")
+OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy"}
+UNCOUNTED = {**OPTIONS, "_nrt": False}
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile what makes no arrays: to count who uses them would take as long as planning."""
+    return njit(**UNCOUNTED)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """The same for what is a part of a loop."""
+    return njit(forceinline=True, **UNCOUNTED)(function)
+
+
+def playing(function: Callable[..., Any]) -> Any:
+    """The same for what plays a block, while other threads go on."""
+    return njit(nogil=True, **UNCOUNTED)(function)
+
+
+def counted(function: Callable[..., Any]) -> Any:
+    """Compile what copies arrays or draws from a generator of numbers."""
+    return njit(**OPTIONS)(function)
+
+
+@compiled
 def _mix(bits: Any) -> Any:
     bits = (bits ^ (bits >> U30)) * FIRST_FACTOR
     bits = (bits ^ (bits >> U27)) * SECOND_FACTOR
     return bits ^ (bits >> U31)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _key(seed: Any, stream: Any, episode: Any) -> Any:
     key = _mix(np.uint64(0) + INCREMENT + np.uint64(seed))
     key = _mix(key + INCREMENT + np.uint64(stream))
     return _mix(key + INCREMENT + np.uint64(episode))
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _uniform(key: Any, index: Any) -> Any:
     """Number ``index`` (from 0) of ``rng.uniforms``."""
     return float(_mix(key + np.uint64(index + 1) * INCREMENT) >> U11) * UNIT
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _draw(probability: Any, first: Any, last: Any, number: Any) -> Any:
     """The place whose share of [0, 1) holds the number; the last possible one takes the rest."""
     reached, possible = 0.0, first
@@ -185,7 +239,7 @@ def _draw(probability: Any, first: Any, last: Any, number: Any) -> Any:
     return possible
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _refresh_row(entry, entries, end):  # type: ignore[no-untyped-def]
     """Bring the first two successors up to date; the end of an episode is index S."""
     if entry.size > 0:
@@ -198,36 +252,41 @@ def _refresh_row(entry, entries, end):  # type: ignore[no-untyped-def]
         entry.p_second = known.count * entry.share
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _refresh_rows(rows, entries, end):  # type: ignore[no-untyped-def]
     for row in range(len(rows)):
         _refresh_row(rows[row], entries, end)
 
 
-@njit(cache=True, error_model="numpy")
-def _moments(rows, entries, first, values, mean, square):  # type: ignore[no-untyped-def]
-    """``SuccessorTable.moments`` of the rows from ``first`` on, as many as ``mean`` holds."""
+@inlined
+def _row_moments(entry, entries, values, h):  # type: ignore[no-untyped-def]
+    """``SuccessorTable.moments`` of a row, for the values of stage h."""
+    value = values[h, entry.first]
+    part = entry.p_first * value
+    mean, square = part, part * value
+    value = values[h, entry.second]
+    part = entry.p_second * value
+    mean += part
+    square += part * value
+    if entry.size > 2:
+        for place in range(entry.start + 2, entry.start + entry.size):
+            known = entries[place]
+            if known.successor != END:
+                value = values[h, known.successor]
+                part = known.count * entry.share * value
+                mean += part
+                square += part * value
+    return mean, square
+
+
+@compiled
+def _moments(rows, entries, first, values, h, mean, square):  # type: ignore[no-untyped-def]
+    """The moments of the rows from ``first`` on, as many as ``mean`` holds."""
     for i in range(len(mean)):
-        entry = rows[first + i]
-        value = values[entry.first]
-        part = entry.p_first * value
-        m, q = part, part * value
-        value = values[entry.second]
-        part = entry.p_second * value
-        m += part
-        q += part * value
-        if entry.size > 2:
-            for place in range(entry.start + 2, entry.start + entry.size):
-                known = entries[place]
-                if known.successor != END:
-                    value = values[known.successor]
-                    part = known.count * entry.share * value
-                    m += part
-                    q += part * value
-        mean[i], square[i] = m, q
+        mean[i], square[i] = _row_moments(rows[first + i], entries, values, h)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _observations(rows, first, observed, share):  # type: ignore[no-untyped-def]
     """n and 1/n of the rows from ``first`` on."""
     for i in range(len(observed)):
@@ -235,16 +294,17 @@ def _observations(rows, first, observed, share):  # type: ignore[no-untyped-def]
         observed[i], share[i] = float(entry.total), entry.share
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _borrowed(agreement: Any) -> Any:
     """``Counts.borrowed``."""
     own, others = agreement[0], agreement[1]
     if others * (1.0 + MOST_BORROWED) >= own * MOST_BORROWED:
         return MOST_BORROWED
-    return others / (own - others)
+    fraction, exponent = math.frexp(others / (own - others))
+    return math.ldexp(math.floor(fraction * BORROWED_STEPS + 0.5) / BORROWED_STEPS, exponent)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _borrow(  # type: ignore[no-untyped-def]
     kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share
 ):
@@ -260,19 +320,25 @@ def _borrow(  # type: ignore[no-untyped-def]
             square[i] += trust * (pool_square[i] - square[i])
 
 
-@njit(cache=True, error_model="numpy")
-def _range_aware(reward, mean, square, observed, share, remaining, b, q):  # type: ignore[no-untyped-def]
+@inlined
+def _upper(reward, mean, square, observed, share, remaining, b):  # type: ignore[no-untyped-def]
     """``RangeAwareOptimism.upper_q``; without branches, so that it runs on vectors."""
+    variance = square - mean * mean
+    variance = variance if variance > 0.0 else 0.0
+    root, plain = math.sqrt(b * variance * share), b * remaining * share
+    upper = mean + (root if root > plain else plain)
+    upper = upper if upper < remaining else remaining
+    return reward + (upper if observed > 0.0 else remaining)
+
+
+@compiled
+def _range_aware(reward, mean, square, observed, share, remaining, b, q):  # type: ignore[no-untyped-def]
+    """``_upper`` of every pair."""
     for i in range(len(q)):
-        variance = square[i] - mean[i] * mean[i]
-        variance = variance if variance > 0.0 else 0.0
-        root, plain = math.sqrt(b * variance * share[i]), b * remaining * share[i]
-        upper = mean[i] + (root if root > plain else plain)
-        upper = upper if upper < remaining else remaining
-        q[i] = reward[i] + (upper if observed[i] > 0.0 else remaining)
+        q[i] = _upper(reward[i], mean[i], square[i], observed[i], share[i], remaining, b)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _paper_optimism(reward, mean, square, observed, share, scale, log_cells, states, q):  # type: ignore[no-untyped-def]
     """``PaperOptimism.upper_q``."""
     for i in range(len(q)):
@@ -287,7 +353,7 @@ def _paper_optimism(reward, mean, square, observed, share, scale, log_cells, sta
             q[i] = min(1.0, reward[i] + mean[i] + bonus)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _act(q, visits, chosen, upper):  # type: ignore[no-untyped-def]
     """Per state a best action, the least visited among the best, the first among those."""
     S, A = visits.shape
@@ -302,7 +368,7 @@ def _act(q, visits, chosen, upper):  # type: ignore[no-untyped-def]
         upper[s] = best
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _largest(values: Any) -> Any:
     largest = -np.inf
     for value in values:
@@ -310,7 +376,7 @@ def _largest(values: Any) -> Any:
     return largest
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _plan(learnt, reward, b, paper, workspace, earliest):  # type: ignore[no-untyped-def]
     """``OptimisticPlanner.plan``: fills ``chosen`` from the stage ``earliest`` on.
 
@@ -333,13 +399,12 @@ def _plan(learnt, reward, b, paper, workspace, earliest):  # type: ignore[no-unt
     _act(reward[last], visits[last], chosen[last], values[last])
     remaining = _largest(reward[last])
     for h in range(last - 1, earliest - 1, -1):
-        following = values[h + 1]
         first = ZERO if pooled else h * len(q)
-        _moments(rows, entries, first, following, mean, square)
+        _moments(rows, entries, first, values, h + 1, mean, square)
         if not pooled:
             _observations(rows, first, observed, share)
         if borrowing:
-            _moments(pool_rows, pool_entries, ZERO, following, pool_mean, pool_square)
+            _moments(pool_rows, pool_entries, ZERO, values, h + 1, pool_mean, pool_square)
             _borrow(kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share)
         if paper is None:
             _range_aware(reward[h], mean, square, observed, share, remaining, b, q)
@@ -351,14 +416,315 @@ def _plan(learnt, reward, b, paper, workspace, earliest):  # type: ignore[no-unt
         remaining = remaining + _largest(reward[h])
 
 
-@njit(cache=True, error_model="numpy")
+@inlined
+def _mark(flags, due, n_due, h, s, needed):  # type: ignore[no-untyped-def]
+    """Have a state planned anew, if it has the flags that are needed."""
+    if flags[s, h] & (needed | DUE) == needed:
+        flags[s, h] |= DUE
+        due[h, n_due[h]] = s
+        n_due[h] += 1
+
+
+@inlined
+def _mark_leading(link, links, flags, due, n_due, h, needed):  # type: ignore[no-untyped-def]
+    """Have the states planned anew that lead to a successor, from its last link on."""
+    while link >= 0:
+        _mark(flags, due, n_due, h, links[link, 0], needed)
+        link = links[link, 1]
+
+
+@compiled
+def _know(standing, h, s):  # type: ignore[no-untyped-def]
+    """From now on an episode can be in a state at a stage."""
+    if standing.flags[s, h] == 0:
+        standing.flags[s, h] = KNOWN | LEANS
+        standing.known[h, standing.n_known[h]] = s
+        standing.n_known[h] += 1
+        standing.tally[UNFOLLOWED] += 1
+        _mark(standing.flags, standing.due, standing.n_due, h, s, KNOWN)
+
+
+@compiled
+def _know_successors(standing, h, entry, entries):  # type: ignore[no-untyped-def]
+    for place in range(entry.start, entry.start + entry.size):
+        if entries[place].successor != END:
+            _know(standing, h + 1, entries[place].successor)
+
+
+@compiled
+def _follow(learnt, standing, earliest):  # type: ignore[no-untyped-def]
+    """Know whatever the states known from a stage on have been seen to lead to."""
+    H, S, A = learnt.visits.shape
+    known, n_known, n_followed = standing.known, standing.n_known, standing.n_followed
+    for h in range(earliest, H - 1):
+        first = ZERO if learnt.pooled else h * S * A
+        for i in range(n_followed[h], n_known[h]):
+            for pair in range(known[h, i] * A, known[h, i] * A + A):
+                _know_successors(standing, h, learnt.rows[first + pair], learnt.entries)
+                if learnt.borrowing:
+                    _know_successors(standing, h, learnt.pool_rows[pair], learnt.pool_entries)
+        n_followed[h] = n_known[h]
+    standing.tally[UNFOLLOWED] = 0
+
+
+@compiled
+def _led_to(rows, entries, first, last, s):  # type: ignore[no-untyped-def]
+    """Whether one of these rows has led to a state."""
+    found = False
+    for row in range(first, last):
+        found |= _seen(rows[row], entries, s) > 0
+    return found
+
+
+@compiled
+def _link(standing, head, place, s):  # type: ignore[no-untyped-def]
+    """Note that a state leads to the successor whose links start at this place."""
+    links, new = standing.links, standing.tally[LINKS]
+    links[new, 0], links[new, 1] = s, head[place]
+    head[place] = new
+    standing.tally[LINKS] += 1
+
+
+@compiled
+def _link_rows(standing, head, rows, entries, S, A):  # type: ignore[no-untyped-def]
+    """The links of a table, one for each state and successor."""
+    head[:] = -1
+    for row in range(len(rows)):
+        entry = rows[row]
+        stage = row // (S * A)
+        for place in range(entry.start, entry.start + entry.size):
+            s = entries[place].successor
+            if s != END and not _led_to(rows, entries, row - row % A, row, s):
+                at = (stage + 1) * S + s if len(head) > S else s
+                _link(standing, head, at, row // A - stage * S)
+
+
+@compiled
+def _set_up(learnt, standing):  # type: ignore[no-untyped-def]
+    """Start from the counts: nothing is planned yet."""
+    _, S, A = learnt.visits.shape
+    standing.flags[:] = 0
+    standing.n_known[:] = 0
+    standing.n_followed[:] = 0
+    standing.n_due[:] = 0
+    standing.basis[:] = np.nan
+    standing.tally[:] = 0
+    if learnt.pooled:
+        _link_rows(standing, standing.shared_head, learnt.rows, learnt.entries, S, A)
+    else:
+        _link_rows(standing, standing.own_head, learnt.rows, learnt.entries, S, A)
+    if learnt.borrowing:
+        _link_rows(standing, standing.shared_head, learnt.pool_rows, learnt.pool_entries, S, A)
+    for s in range(S):
+        if learnt.starts[s] > 0:
+            _know(standing, ZERO, s)
+
+
+@compiled
+def _note_successor(standing, head, rows, entries, row, h, s, shape):  # type: ignore[no-untyped-def]
+    """A row that counts at stage h, or at all where links are shared, has led to a new state."""
+    H, S, A = shape
+    first = row - row % A
+    if _led_to(rows, entries, first, row, s) or _led_to(rows, entries, row + 1, first + A, s):
+        return
+    state = row // A % S
+    if len(head) > S:
+        _link(standing, head, (h + 1) * S + s, state)
+        _know(standing, h + 1, s)
+        return
+    _link(standing, head, s, state)
+    for stage in range(H - 1):
+        if standing.flags[state, stage] != 0:
+            _know(standing, stage + 1, s)
+
+
+@inlined
+def _set_top(tops, h, node, value):  # type: ignore[no-untyped-def]
+    """Change a reward of a stage, and whatever is largest by it."""
+    tops[h, node] = value
+    while node > 1:
+        node >>= 1
+        largest = max(tops[h, 2 * node], tops[h, 2 * node + 1])
+        if tops[h, node] == largest:
+            return
+        tops[h, node] = largest
+
+
+@compiled
+def _set_all_tops(tops, reward):  # type: ignore[no-untyped-def]
+    """Take over the rewards of all stages."""
+    H, pairs = reward.shape
+    for h in range(H):
+        for pair in range(pairs):
+            tops[h, pairs + pair] = reward[h, pair]
+        for node in range(pairs - 1, 0, -1):
+            tops[h, node] = max(tops[h, 2 * node], tops[h, 2 * node + 1])
+
+
+@compiled
+def _note_rewards(met, n_met, row_start, row_cell, reward, tops, A, flags, due, n_due):  # type: ignore[no-untyped-def]
+    """Have planned anew where the cells of rows earn something else than when it was noted."""
+    pairs = tops.shape[1] // 2
+    for i in range(n_met):
+        for place in range(row_start[met[i]], row_start[met[i] + 1]):
+            cell = row_cell[place]
+            h = cell // pairs
+            pair = cell - h * pairs
+            if tops[h, pairs + pair] != reward[cell]:
+                _set_top(tops, h, pairs + pair, reward[cell])
+                _mark(flags, due, n_due, h, pair // A, KNOWN)
+
+
+@compiled
+def _note_visits(path, path_next, length, S, A, flags, due, n_due, shared):  # type: ignore[no-untyped-def]
+    """Have planned anew where an episode changed visits or what rows lead to."""
+    H = len(n_due)
+    for h in range(length):
+        s = path[h] // A - h * S
+        _mark(flags, due, n_due, h, s, KNOWN)
+        if shared and path_next[h] != LAST:
+            for stage in range(H - 1):
+                _mark(flags, due, n_due, stage, s, KNOWN | LEANS)
+
+
+@inlined
+def _estimate(entry, entries, pool_rows, pool_entries, pair, kappa, values, h):  # type: ignore[no-untyped-def]
+    """``Counts.estimate`` of a pair; kappa is 0 where nothing is borrowed."""
+    mean, square = _row_moments(entry, entries, values, h)
+    observed, share = float(entry.total), entry.share
+    if observed < SETTLED * kappa:
+        lender = pool_rows[pair]
+        extra = min(kappa, lender.total - observed)
+        if extra > 0:
+            observed = observed + extra
+            share = 1.0 / observed
+            trust = extra / observed
+            pool_mean, pool_square = _row_moments(lender, pool_entries, values, h)
+            mean += trust * (pool_mean - mean)
+            square += trust * (pool_square - square)
+    return mean, square, observed, share
+
+
+@compiled
+def _renew(  # type: ignore[no-untyped-def]
+    earliest, reward, b, kappa, pooled, rows, entries, pool_rows, pool_entries, visits, chosen,
+    values, flags, known, n_known, due, n_due, tops, remaining, own_head, shared_head, links,
+):  # fmt: skip
+    """The work of ``_replan``, on arrays alone; returns how many states were planned."""
+    H, S, A = visits.shape
+    planned, rest = ZERO, 0.0
+    for h in range(H - 1, earliest - 1, -1):
+        whole = remaining[h] != rest
+        n = n_known[h] if whole else n_due[h]
+        first = ZERO if pooled else h * S * A
+        for i in range(n):
+            s = np.int64(known[h, i] if whole else due[h, i])
+            leans = pooled
+            best, action = -np.inf, 0
+            for a in range(A):
+                pair = s * A + a
+                q = reward[h, pair]
+                if h + 1 < H:
+                    entry = rows[first + pair]
+                    leans |= entry.total < SETTLED * kappa
+                    mean, square, observed, share = _estimate(
+                        entry, entries, pool_rows, pool_entries, pair, kappa, values, h + 1
+                    )
+                    q = _upper(q, mean, square, observed, share, rest, b)
+                if a == 0 or q > best:
+                    best, action = q, a
+                elif q == best and visits[h, s, a] < visits[h, s, action]:
+                    action = a
+            chosen[h, s] = action
+            flags[s, h] = KNOWN | LEANS if leans else KNOWN
+            if best != values[h, s]:
+                values[h, s] = best
+                if h > 0 and len(own_head) > 0:
+                    link = own_head[h * S + s]
+                    _mark_leading(link, links, flags, due, n_due, h - 1, KNOWN)
+                if h > 0 and len(shared_head) > 0:
+                    _mark_leading(shared_head[s], links, flags, due, n_due, h - 1, KNOWN | LEANS)
+        planned += n
+        n_due[h] = 0
+        remaining[h] = rest
+        rest = rest + tops[h, 1]
+    return planned
+
+
+@compiled
+def _replan(learnt, reward, b, workspace, standing, memory, earliest):  # type: ignore[no-untyped-def]
+    """``_plan`` of all states that can be entered, where something has changed since.
+
+    A state whose value has changed makes those due that lead to it; a stage is planned anew as a
+    whole when what any path can still earn has changed.
+    """
+    basis, tally = standing.basis, standing.tally
+    if tally[UNFOLLOWED] > 0:
+        _follow(learnt, standing, earliest)
+    kappa = _borrowed(learnt.agreement) if learnt.borrowing else 0.0
+    afresh = basis[0] != memory[2] or basis[1] != memory[3] or basis[2] != kappa
+    if afresh:
+        basis[0], basis[1], basis[2] = memory[2], memory[3], kappa
+        _set_all_tops(standing.tops, reward)
+        standing.remaining[:] = np.nan
+    planned = _renew(
+        earliest, reward, b, kappa, learnt.pooled, learnt.rows, learnt.entries,
+        learnt.pool_rows, learnt.pool_entries, learnt.visits, workspace.chosen, workspace.values,
+        standing.flags, standing.known, standing.n_known, standing.due, standing.n_due,
+        standing.tops, standing.remaining, standing.own_head, standing.shared_head, standing.links,
+    )  # fmt: skip
+    tally[PLANNED] += planned
+    if earliest == 0 and not afresh:
+        heavy = HEAVY_SHARE * planned > standing.flags.size
+        tally[HEAVY] = tally[HEAVY] + 1 if heavy else 0
+
+
+@compiled
+def _keep_plan(learnt, wanted, weighing, workspace, standing, b, h, s, n_met):  # type: ignore[no-untyped-def]
+    """Plan for an episode that is in state s at stage h, the cheaper way."""
+    _know(standing, h, s)
+    if standing.tally[WHOLE] > 0:
+        _plan(learnt, weighing.stage_reward, b, None, workspace, h)
+        return
+    if h > 0:
+        _note_rewards(
+            workspace.met, n_met, wanted.row_start, wanted.row_cell, weighing.reward,
+            standing.tops, learnt.visits.shape[2], standing.flags, standing.due, standing.n_due,
+        )  # fmt: skip
+    _replan(learnt, weighing.stage_reward, b, workspace, standing, weighing.memory, h)
+
+
+@compiled
+def _note_episode(learnt, wanted, weighing, workspace, standing, length, n_met):  # type: ignore[no-untyped-def]
+    """What an episode that is counted makes due; nothing if the next plan is made as a whole."""
+    _, S, A = learnt.visits.shape
+    tally = standing.tally
+    if tally[WHOLE] == 0 and tally[HEAVY] == HEAVY_PLANS:
+        tally[HEAVY], tally[WHOLE] = 0, WHOLE_PLANS
+    elif tally[WHOLE] > 1:
+        tally[WHOLE] -= 1
+    elif tally[WHOLE] == 1:
+        tally[WHOLE] = 0
+        standing.basis[:] = np.nan
+    else:
+        _note_visits(
+            workspace.path, workspace.path_next, length, S, A, standing.flags, standing.due,
+            standing.n_due, learnt.pooled or learnt.borrowing,
+        )  # fmt: skip
+        _note_rewards(
+            workspace.met, n_met, wanted.row_start, wanted.row_cell, weighing.reward,
+            standing.tops, A, standing.flags, standing.due, standing.n_due,
+        )  # fmt: skip
+
+
+@compiled
 def _rate(rows: Any, variance: Any) -> Any:
     if variance <= 0:
         return 1.0
     return min(1.0, RATE * math.sqrt(math.log(max(rows, 2)) / variance))
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _set_reward(cell, weights, cell_start, cell_row, reward):  # type: ignore[no-untyped-def]
     """A cell earns the sum of the weights of its rows."""
     if reward[cell] == -np.inf:
@@ -369,7 +735,7 @@ def _set_reward(cell, weights, cell_start, cell_row, reward):  # type: ignore[no
     reward[cell] = total
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _set_rewards(wanted, weights, reward, met, n_met):  # type: ignore[no-untyped-def]
     """The rewards of the cells of the first ``n_met`` rows in ``met``."""
     row_start, row_cell = wanted.row_start, wanted.row_cell
@@ -380,7 +746,7 @@ def _set_rewards(wanted, weights, reward, met, n_met):  # type: ignore[no-untype
             _set_reward(row_cell[place], weights, cell_start, cell_row, reward)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _loss_variance(weights, total, met, n_met, gain, most):  # type: ignore[no-untyped-def]
     if total <= 0:
         return 0.0
@@ -394,12 +760,12 @@ def _loss_variance(weights, total, met, n_met, gain, most):  # type: ignore[no-u
     return max(0.0, square - mean * mean)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _exponent(rate: Any, largest: Any, collected: Any, count: Any, log_count: Any) -> Any:
     return -(rate * largest * collected / count) - log_count
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _weigh_by_target(counts, log_counts, collected, largest, weights, memory):  # type: ignore[no-untyped-def]
     """``TargetAware._weigh``; memory is (total, variance, rate, shift)."""
     shift = -np.inf
@@ -419,7 +785,7 @@ def _weigh_by_target(counts, log_counts, collected, largest, weights, memory):  
     memory[0], memory[3] = total, shift
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, everything):  # type: ignore[no-untyped-def]
     """``TargetAware.observe``; keeps the rewards of cells in step with the weights."""
     counts, log_counts, largest = wanted.counts, wanted.log_counts, wanted.largest
@@ -441,7 +807,7 @@ def _observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, eve
     _set_rewards(wanted, weights, reward, met, n_met)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _observe_missing_only(wanted, weights, memory, reward, met, n_met):  # type: ignore[no-untyped-def]
     """``MissingOnly.observe``."""
     counts, collected = wanted.counts, wanted.collected
@@ -453,7 +819,7 @@ def _observe_missing_only(wanted, weights, memory, reward, met, n_met):  # type:
     _set_rewards(wanted, weights, reward, met, n_met)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _reached_level(counts, collected, smallest_count):  # type: ignore[no-untyped-def]
     smallest = np.inf
     for row in range(len(counts)):
@@ -467,7 +833,7 @@ def _reached_level(counts, collected, smallest_count):  # type: ignore[no-untype
     return level
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _weigh_by_majority(counts, collected, threshold, weights, memory, base, most):  # type: ignore[no-untyped-def]
     """``WeightedMajority._weigh`` on the rows that ask for more than the threshold."""
     active, shift = ZERO, -np.inf
@@ -489,7 +855,7 @@ def _weigh_by_majority(counts, collected, threshold, weights, memory, base, most
     memory[0], memory[3] = 1.0, shift
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _observe_weighted_majority(  # type: ignore[no-untyped-def]
     wanted, weights, memory, majority, reward, met, n_met, gain, everything
 ):
@@ -509,7 +875,7 @@ def _observe_weighted_majority(  # type: ignore[no-untyped-def]
     _set_rewards(wanted, weights, reward, everything, len(everything))
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _seen(entry, entries, s):  # type: ignore[no-untyped-def]
     """``SuccessorTable.seen``."""
     for place in range(entry.start, entry.start + entry.size):
@@ -518,7 +884,7 @@ def _seen(entry, entries, s):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _compare(entry, entries, pool_entry, pool_entries, s, agreement):  # type: ignore[no-untyped-def]
     """``Counts._compare``."""
     n, n_all = entry.total, pool_entry.total
@@ -528,16 +894,19 @@ def _compare(entry, entries, pool_entry, pool_entries, s, agreement):  # type: i
         agreement[1] += (everywhere - own) / (n_all - n)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _count_transition(entry, entries, used, s, end, times):  # type: ignore[no-untyped-def]
-    """``SuccessorTable.add``; the caller has seen to it that the pool has room."""
+    """``SuccessorTable.add``; the caller has seen to it that the pool has room.
+
+    Returns whether the successor is new to the row.
+    """
     entry.total += times
     entry.share = 1.0 / entry.total
     for place in range(entry.start, entry.start + entry.size):
         if entries[place].successor == s:
             entries[place].count += times
             _refresh_row(entry, entries, end)
-            return
+            return False
     if entry.size == entry.capacity:
         room = max(FIRST_CAPACITY, 2 * entry.capacity)
         new = used[0]
@@ -552,9 +921,10 @@ def _count_transition(entry, entries, used, s, end, times):  # type: ignore[no-u
     entries[entry.start + entry.size].count = times
     entry.size += 1
     _refresh_row(entry, entries, end)
+    return True
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _has_room(entries, used, horizon):  # type: ignore[no-untyped-def]
     """Whether any episode fits in.
 
@@ -563,7 +933,7 @@ def _has_room(entries, used, horizon):  # type: ignore[no-untyped-def]
     return used[0] + 4 * horizon * (used[1] + 1) <= len(entries)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _collect(counts, collected, met, n_met, gain):  # type: ignore[no-untyped-def]
     """Add an episode's gains; returns how many rows have just been covered."""
     covered = 0
@@ -576,7 +946,7 @@ def _collect(counts, collected, met, n_met, gain):  # type: ignore[no-untyped-de
     return covered
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _visit(cell, cell_start, cell_row, counts, collected, gain, met, n_met):  # type: ignore[no-untyped-def]
     """Count a visit for the rows of a cell; returns (rows met so far, whether one is covered)."""
     covers = False
@@ -591,7 +961,7 @@ def _visit(cell, cell_start, cell_row, counts, collected, gain, met, n_met):  # 
     return n_met, covers
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _forget_covered(wanted, weights, reward, met, n_met, gain):  # type: ignore[no-untyped-def]
     """Rows open to all stages that the episode has covered earn nothing (``Game.revise``)."""
     counts, collected, any_stage = wanted.counts, wanted.collected, wanted.any_stage
@@ -602,12 +972,14 @@ def _forget_covered(wanted, weights, reward, met, n_met, gain):  # type: ignore[
     _set_rewards(wanted, weights, reward, met, n_met)
 
 
-@njit(cache=True, error_model="numpy")
-def _play_on(key, world, wanted, weights, workspace, shape, h, s, n_met, revising):  # type: ignore[no-untyped-def]
+@compiled
+def _play_on(  # type: ignore[no-untyped-def]
+    key, world, wanted, weights, workspace, standing, shape, h, s, n_met, revising
+):
     """Go on with an episode at stage h in state s, counted nowhere yet.
 
-    Returns (stage, state, rows met): where to plan anew because the target has changed, or the
-    length of the episode and END.
+    Returns (stage, state, rows met): where to plan anew because the target has changed or the
+    state is not in the plan, or the length of the episode and END.
     """
     H, S, A = shape
     world_start, world_next = world.start, world.next_state
@@ -616,6 +988,8 @@ def _play_on(key, world, wanted, weights, workspace, shape, h, s, n_met, revisin
     gain, met, kept = workspace.gain, workspace.met, workspace.kept
     cell_start, cell_row = wanted.cell_start, wanted.cell_row
     counts, collected = wanted.counts, wanted.collected
+    if standing is not None:
+        flags, whole = standing.flags, standing.tally[WHOLE] > 0
     while True:
         pair = s * A + chosen[h, s]
         cell = h * S * A + pair
@@ -634,12 +1008,15 @@ def _play_on(key, world, wanted, weights, workspace, shape, h, s, n_met, revisin
             return h, END, n_met
         if covers and revising:
             return h, s, n_met
+        if standing is not None and flags[s, h] == 0 and not whole:
+            return h, s, n_met
 
 
-@njit(cache=True, error_model="numpy")
-def _count_episode(learnt, path, path_next, path_reward, length):  # type: ignore[no-untyped-def]
-    """``Counts.add``."""
-    _, S, A = learnt.visits.shape
+@compiled
+def _count_episode(learnt, standing, path, path_next, path_reward, length):  # type: ignore[no-untyped-def]
+    """``Counts.add``; a standing plan hears of new successors."""
+    shape = learnt.visits.shape
+    _, S, A = shape
     visits, reward_sums = learnt.flat_visits, learnt.reward_sums
     pooled, borrowing, agreement = learnt.pooled, learnt.borrowing, learnt.agreement
     rows, entries, used = learnt.rows, learnt.entries, learnt.used
@@ -654,11 +1031,20 @@ def _count_episode(learnt, path, path_next, path_reward, length):  # type: ignor
             return
         if borrowing:
             _compare(rows[cell], entries, pool_rows[pair], pool_entries, following, agreement)
-            _count_transition(pool_rows[pair], pool_entries, pool_used, following, S, 1)
-        _count_transition(rows[pair if pooled else cell], entries, used, following, S, 1)
+            new = _count_transition(pool_rows[pair], pool_entries, pool_used, following, S, 1)
+            if standing is not None and new and following != END:
+                _note_successor(
+                    standing, standing.shared_head, pool_rows, pool_entries, pair, h, following,
+                    shape,
+                )  # fmt: skip
+        row = pair if pooled else cell
+        new = _count_transition(rows[row], entries, used, following, S, 1)
+        if standing is not None and new and following != END:
+            head = standing.shared_head if pooled else standing.own_head
+            _note_successor(standing, head, rows, entries, row, h, following, shape)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _earn(key, path, path_reward, length, shape, rewards):  # type: ignore[no-untyped-def]
     """What the steps of an episode earn."""
     _, S, A = shape
@@ -668,7 +1054,7 @@ def _earn(key, path, path_reward, length, shape, rewards):  # type: ignore[no-un
         path_reward[h] = 1.0 if _uniform(key, 3 + 3 * h) < mean else 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _write_down(workspace, length, shape, record, steps):  # type: ignore[no-untyped-def]
     """The steps of an episode."""
     _, S, A = shape
@@ -680,12 +1066,15 @@ def _write_down(workspace, length, shape, record, steps):  # type: ignore[no-unt
         record.next_state[steps + h] = workspace.path_next[h]
 
 
-@njit(cache=True, error_model="numpy")
-def _tell(learnt, wanted, weighing, workspace, majority, missing_only, length, n_met):  # type: ignore[no-untyped-def]
+@compiled
+def _tell(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, workspace, standing, majority, missing_only, length, n_met
+):
     """``Game.tell``: the episode on the path, and its gains; returns how many rows it covered."""
     weights, memory, reward = weighing.weights, weighing.memory, weighing.reward
     met, gain, everything = workspace.met, workspace.gain, workspace.everything
-    _count_episode(learnt, workspace.path, workspace.path_next, workspace.path_reward, length)
+    path, path_next = workspace.path, workspace.path_next
+    _count_episode(learnt, standing, path, path_next, workspace.path_reward, length)
     covered = _collect(wanted.counts, wanted.collected, met, n_met, gain)
     if majority is not None:
         _observe_weighted_majority(
@@ -697,23 +1086,25 @@ def _tell(learnt, wanted, weighing, workspace, majority, missing_only, length, n
         _observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, everything)
     for i in range(n_met):
         gain[met[i]] = 0
+    if standing is not None:
+        _note_episode(learnt, wanted, weighing, workspace, standing, length, n_met)
     return covered
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def refresh(learnt):  # type: ignore[no-untyped-def]
     """Bring the tables to the form that planning reads."""
     _refresh_rows(learnt.rows, learnt.entries, learnt.visits.shape[1])
     _refresh_rows(learnt.pool_rows, learnt.pool_entries, learnt.visits.shape[1])
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def plan_episode(learnt, stage_reward, workspace, b, paper):  # type: ignore[no-untyped-def]
     """``Game.ask`` for an episode that somebody else plays; fills ``workspace.chosen``."""
     _plan(learnt, stage_reward, b, paper, workspace, ZERO)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def tell_episode(learnt, wanted, weighing, workspace, majority, missing_only, length):  # type: ignore[no-untyped-def]
     """``Game.tell`` of an episode that somebody else played and wrote on the path.
 
@@ -730,20 +1121,21 @@ def tell_episode(learnt, wanted, weighing, workspace, majority, missing_only, le
             workspace.path[h], wanted.cell_start, wanted.cell_row, wanted.counts,
             wanted.collected, workspace.gain, workspace.met, n_met,
         )  # fmt: skip
-    _tell(learnt, wanted, weighing, workspace, majority, missing_only, length, n_met)
+    _tell(learnt, wanted, weighing, workspace, None, majority, missing_only, length, n_met)
     return True
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@playing
 def play_block(  # type: ignore[no-untyped-def]
     most_episodes, first_episode, seed, stream,
-    world, learnt, wanted, weighing, workspace, b, paper, majority, missing_only,
+    world, learnt, wanted, weighing, workspace, standing, b, paper, majority, missing_only,
     record, recording,
 ):  # fmt: skip
     """Play up to ``most_episodes``; returns (why it ended, episodes played, steps taken).
 
-    ``paper`` is None or the numbers of ``PaperOptimism``, ``majority`` None or a ``Majority``: what
-    is None is left out when compiling, so that the usual game does not wait for the other.
+    ``paper`` is None or the numbers of ``PaperOptimism``, ``majority`` None or a ``Majority``,
+    ``standing`` None or a ``Standing`` that saves planning all anew: what is None is left out when
+    compiling, so that the usual game does not wait for the other.
     """
     shape = learnt.visits.shape
     H, S, _ = shape
@@ -751,8 +1143,11 @@ def play_block(  # type: ignore[no-untyped-def]
     counts, collected = wanted.counts, wanted.collected
     weights, reward = weighing.weights, weighing.reward
     met, gain = workspace.met, workspace.gain
-    _refresh_rows(learnt.rows, learnt.entries, S)
-    _refresh_rows(learnt.pool_rows, learnt.pool_entries, S)
+    if standing is None:
+        refresh(learnt)
+    elif standing.tally[EPISODE] != first_episode:
+        refresh(learnt)
+        _set_up(learnt, standing)
     still_open = ZERO
     for row in range(len(counts)):
         if collected[row] < counts[row]:
@@ -769,11 +1164,14 @@ def play_block(  # type: ignore[no-untyped-def]
         s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
         length, n_met = ZERO, ZERO
         while s != END:
-            if length > 0:
+            if length > 0 and revising:
                 _forget_covered(wanted, weights, reward, met, n_met, gain)
-            _plan(learnt, weighing.stage_reward, b, paper, workspace, length)
+            if standing is None:
+                _plan(learnt, weighing.stage_reward, b, paper, workspace, length)
+            else:
+                _keep_plan(learnt, wanted, weighing, workspace, standing, b, length, s, n_met)
             length, s, n_met = _play_on(
-                key, world, wanted, weights, workspace, shape, length, s, n_met, revising
+                key, world, wanted, weights, workspace, standing, shape, length, s, n_met, revising
             )
         _earn(key, workspace.path, workspace.path_reward, length, shape, world.rewards)
         if recording:
@@ -783,19 +1181,21 @@ def play_block(  # type: ignore[no-untyped-def]
         for i in range(n_met):
             weights[met[i]] = workspace.kept[met[i]]
         still_open -= _tell(
-            learnt, wanted, weighing, workspace, majority, missing_only, length, n_met
+            learnt, wanted, weighing, workspace, standing, majority, missing_only, length, n_met
         )
+        if standing is not None:
+            standing.tally[EPISODE] = first_episode + played + 1
     if still_open == 0:
         return COVERED, most_episodes, steps
     return BUDGET, most_episodes, steps
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _set_all_rewards(wanted, weights, reward, everything):  # type: ignore[no-untyped-def]
     _set_rewards(wanted, weights, reward, everything, len(everything))
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _expect(learnt, n_episodes, chosen, wanted, batch):  # type: ignore[no-untyped-def]
     """``gains``: what an episode of a policy collects on the learnt model."""
     H, S, A = learnt.visits.shape
@@ -822,7 +1222,7 @@ def _expect(learnt, n_episodes, chosen, wanted, batch):  # type: ignore[no-untyp
         mass[:] = arriving
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _anticipate(wanted, weighing, workspace, batch, majority, missing_only):  # type: ignore[no-untyped-def]
     """``Adversary.anticipate``: the rewards as they would be after the anticipated visits."""
     counts, log_counts, anticipated = wanted.counts, wanted.log_counts, batch.anticipated
@@ -844,7 +1244,7 @@ def _anticipate(wanted, weighing, workspace, batch, majority, missing_only):  # 
     _set_all_rewards(wanted, weights, weighing.reward, workspace.everything)
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _plan_batch(  # type: ignore[no-untyped-def]
     policies, each, n_episodes, learnt, wanted, weighing, workspace, batch,
     b, paper, majority, missing_only,
@@ -861,13 +1261,13 @@ def _plan_batch(  # type: ignore[no-untyped-def]
         batch.policies[number][:] = workspace.chosen
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _take(rng, left, probability, rest):  # type: ignore[no-untyped-def]
     """How many of those that are left go where the probability, of ``rest``, says."""
     return rng.binomial(left, min(1.0, probability / rest)) if left > 0 else ZERO
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _draw_visits(rng, episodes, chosen, world, learnt, wanted, batch):  # type: ignore[no-untyped-def]
     """``draw_visits`` and ``Counts.add_visits`` in one; ``gains`` is what the rows collect."""
     H, S, A = learnt.visits.shape
@@ -922,7 +1322,7 @@ def _draw_visits(rng, episodes, chosen, world, learnt, wanted, batch):  # type: 
         present[:] = arriving
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _observe_many(wanted, weighing, workspace, batch, majority, missing_only, episodes):  # type: ignore[no-untyped-def]
     """``Adversary.observe_many`` of the gains, which are collected already."""
     counts, collected, gains = wanted.counts, wanted.collected, batch.gains
@@ -958,7 +1358,7 @@ def _observe_many(wanted, weighing, workspace, batch, majority, missing_only, ep
     _set_all_rewards(wanted, weights, weighing.reward, workspace.everything)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _is_covered(counts, collected):  # type: ignore[no-untyped-def]
     still_open = 0
     for row in range(len(counts)):
@@ -967,7 +1367,7 @@ def _is_covered(counts, collected):  # type: ignore[no-untyped-def]
     return still_open == 0
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def play_counted(  # type: ignore[no-untyped-def]
     rounds, most_episodes, most_in_all, growth, n_episodes, rng,
     world, learnt, wanted, weighing, workspace, batch, b, paper, majority, missing_only,
@@ -1002,7 +1402,7 @@ def play_counted(  # type: ignore[no-untyped-def]
     return BUDGET, played
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _wonder(reward, sums, visits, constant, cap, curious, mean, square, observed, q):  # type: ignore[no-untyped-def]
     """One stage of ``Curiosity.plan``; ``mean`` is None at the last stage."""
     worth, spread = curious.worth, curious.spread
@@ -1021,7 +1421,7 @@ def _wonder(reward, sums, visits, constant, cap, curious, mean, square, observed
         q[i] = value if value < cap else cap
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _plan_curiously(learnt, n_episodes, curious, workspace):  # type: ignore[no-untyped-def]
     """``Curiosity.plan``: fills ``chosen``."""
     visits, pooled, rows, entries = learnt.visits, learnt.pooled, learnt.rows, learnt.entries
@@ -1039,13 +1439,13 @@ def _plan_curiously(learnt, n_episodes, curious, workspace):  # type: ignore[no-
             _wonder(reward, sums, here, constant, cap, curious, None, None, None, q)
         else:
             first = ZERO if pooled else h * pairs
-            _moments(rows, entries, first, values[h + 1], mean, square)
+            _moments(rows, entries, first, values, h + 1, mean, square)
             _observations(rows, first, observed, share)
             _wonder(reward, sums, here, constant, cap, curious, mean, square, observed, q)
         _act(q, visits[h], chosen[h], values[h])
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@playing
 def play_policy(  # type: ignore[no-untyped-def]
     most_episodes, first_episode, seed, stream, chances, curious,
     world, learnt, workspace, record, recording,
@@ -1086,11 +1486,11 @@ def play_policy(  # type: ignore[no-untyped-def]
             _write_down(workspace, length, shape, record, steps)
         record.lengths[played] = length
         steps += length
-        _count_episode(learnt, path, path_next, workspace.path_reward, length)
+        _count_episode(learnt, None, path, path_next, workspace.path_reward, length)
     return BUDGET, most_episodes, steps
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _path_of_row(entry, entries, end, unions, later, never):  # type: ignore[no-untyped-def]
     """``NearestGoal``: (steps to go, probability to end without a goal) after a known row."""
     to_go, without = 0.0, 0.0
@@ -1106,7 +1506,7 @@ def _path_of_row(entry, entries, end, unions, later, never):  # type: ignore[no-
     return 1.0 + to_go, without
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _shortest_paths(learnt, goals, unions, restart, chosen, values, paths):  # type: ignore[no-untyped-def]
     """``NearestGoal._plan_once``; the answer for the start is in ``values[0]``."""
     H, S, A = learnt.visits.shape
@@ -1136,7 +1536,7 @@ def _shortest_paths(learnt, goals, unions, restart, chosen, values, paths):  # t
             values[h % 2, 1, s] = paths[1, s * A + action]
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def nearest_goal(  # type: ignore[no-untyped-def]
     learnt, n_episodes, goals, unions, most_rounds, close, chosen, values, paths
 ):

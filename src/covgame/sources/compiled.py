@@ -172,14 +172,31 @@ class CompiledGame:
 
 
 class CompiledPlayer(CompiledGame):
-    """Plays a game on a simulated model in blocks of episodes."""
+    """Plays a game on a simulated model in blocks of episodes.
 
-    def __init__(self, game: Game, source: SimulatedSource, *, most: int, record: bool) -> None:
+    ``incremental=False`` plans everything anew before each episode; the episodes are the same.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        source: SimulatedSource,
+        *,
+        most: int,
+        record: bool,
+        incremental: bool = True,
+    ) -> None:
+        self.incremental = incremental
         super().__init__(game)
         self.source, self.most, self.recording = source, most, record
         steps = most * game.target.shape.horizon if record else 0
         self.record = new_record(self.kernel, most, steps)
         self.world = world_arrays(self.kernel, source.model)
+
+    def _take_up_tables(self) -> None:
+        super()._take_up_tables()
+        follows = self.incremental and self.paper is None and self.majority is None
+        self.standing = standing_arrays(self.kernel, self.game.counts) if follows else None
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
@@ -187,7 +204,7 @@ class CompiledPlayer(CompiledGame):
         play_block: Any = self.kernel.play_block
         why, played, steps = play_block(
             min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
-            self.world, self.learnt, self.wanted, self.weighing, self.workspace,
+            self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.standing,
             self.b, self.paper, self.majority, self._missing_only,
             self.record, self.recording,
         )  # fmt: skip
@@ -252,6 +269,27 @@ def learnt_arrays(kernel: Any, counts: Counts) -> Any:
         counts.agreement,
         counts.pooled,
         counts.pool is not None,
+    )
+
+
+def standing_arrays(kernel: Any, counts: Counts) -> Any:
+    """Room for a plan that follows the counts."""
+    (H, S, _), pairs = counts.shape.hsa, counts.shape.pairs
+    entries = len(counts.table.entries) + (len(counts.pool.entries) if counts.pool else 0)
+    return kernel.Standing(
+        np.zeros((S, H), dtype=np.uint8),
+        np.zeros((H, S), dtype=np.int32),
+        np.zeros(H, dtype=np.int64),
+        np.zeros(H, dtype=np.int64),
+        np.zeros((H, S), dtype=np.int32),
+        np.zeros(H, dtype=np.int64),
+        np.zeros((H, 2 * pairs)),
+        np.zeros(H),
+        np.zeros(3),
+        np.zeros(0 if counts.pooled else H * S, dtype=np.int32),
+        np.zeros(S if counts.pooled or counts.pool else 0, dtype=np.int32),
+        np.zeros((entries, 2), dtype=np.int32),
+        np.full(6, -1, dtype=np.int64),
     )
 
 
