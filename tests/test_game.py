@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import covgame as cg
 from covgame.episodes import LAST, Episode
 from covgame.game.adversary import (
+    NOTABLE,
     Adversary,
     MissingOnly,
     TargetAware,
@@ -38,7 +39,7 @@ from covgame.sources.compiled import blocks
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import drop_rarely_reached, parse_request
 from covgame.targets.target import Target
-from covgame.types import END, Shape
+from covgame.types import ANY, END, Shape
 from tests.worlds import dense_kernel, random_counts, random_policy, worlds
 
 seeds = st.integers(0, 2**31)
@@ -502,6 +503,63 @@ def test_compiled_state_is_the_readable_state(pooled: bool) -> None:
     one, other = compiled.counts.kernel(), readable.counts.kernel()
     np.testing.assert_array_equal(one.next_state, other.next_state)
     np.testing.assert_array_equal(one.probability, other.probability)
+
+
+@pytest.mark.parametrize("adversary", [TargetAware(), MissingOnly()])
+def test_compiled_groups_beside_cells_are_the_readable_ones(adversary: Adversary) -> None:
+    """Pairs lose weight within an episode, cells do not; both in one target."""
+    world = cg.make("riverswim:states=5,horizon=8").require_model("a test")
+    pairs = [(None, s, a, 6.0) for s in range(5) for a in range(2)]
+    target = cg.cells([*pairs, (2, 0, 1, 9.0), (3, 1, 0, 4.0)]).resolve(world.transitions)
+    source = SimulatedSource(world, seed=5)
+
+    def game() -> Game:
+        counts = Counts(world.shape, pooled=True)
+        return Game(target, OptimisticPlanner(RangeAwareOptimism()), adversary, counts)
+
+    readable, compiled = game(), game()
+    for _ in rounds(readable, source):
+        pass
+    for _ in blocks(compiled, source, size=1000, record=False):
+        pass
+    np.testing.assert_array_equal(compiled.counts.visits, readable.counts.visits)
+    np.testing.assert_array_equal(compiled.state.weights, readable.state.weights)
+    assert compiled.state.variance == readable.state.variance
+
+
+def test_a_group_loses_weight_within_an_episode() -> None:
+    """Visit by visit, by the weights that it would have after the episode."""
+    shape = Shape(9, 2, 1)
+    target = Target(shape, np.array([[ANY, 0, 0], [ANY, 1, 0]]), np.array([6.0, 6.0]))
+    counts = Counts(shape, pooled=True)
+    game = Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), counts)
+    assert game.state.rate == 3.0  # sqrt(H)
+    cells = [2 * h for h in range(6)]  # state 0 at every stage
+    revised = {n: game.revised_weights(cells[:n]) for n in range(1, 7)}
+    for n, weights in revised.items():
+        # The exponent falls by 3 c_max/9 n/c = n/3, and is looked at every 0.35.
+        if math.floor(n / 3 / NOTABLE) == math.floor((n - 1) / 3 / NOTABLE) and n < 6:
+            assert weights is None
+        else:
+            assert weights is not None
+            expected = math.exp(-n / 3) if n < 6 else 0.0
+            np.testing.assert_allclose(weights, [expected, 1.0])
+    assert revised[1] is None
+    assert revised[2] is not None
+    missing = Game(target, OptimisticPlanner(RangeAwareOptimism()), MissingOnly(), counts)
+    assert all(missing.revised_weights(cells[:n]) is None for n in range(1, 6))
+    last = missing.revised_weights(cells)
+    assert last is not None
+    np.testing.assert_array_equal(last, [0.0, 1.0])
+
+
+def test_a_target_that_gets_its_first_groups_starts_fast() -> None:
+    shape = Shape(4, 2, 1)
+    adversary = TargetAware()
+    state = adversary.start(Target(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0)))
+    target = Target(shape, np.array([[ANY, 0, 0]]), np.array([3.0]))
+    adversary.extend(target, state, np.zeros(1))
+    assert state.rate == 2.0
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

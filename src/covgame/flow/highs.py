@@ -113,6 +113,19 @@ class Solver:
         status = self.highs.changeColsCost(len(columns), columns.astype(np.int32), costs)
         _require_ok(status, "other costs")
 
+    def change_lower(self, columns: IntArray, lower: FloatArray) -> None:
+        """Other lower bounds for some columns that have no upper ones."""
+        no_upper = np.full(len(columns), np.inf)
+        status = self.highs.changeColsBounds(
+            len(columns), columns.astype(np.int32), lower, no_upper
+        )
+        _require_ok(status, "other bounds")
+
+    def change_row_lower(self, first: int, lower: FloatArray) -> None:
+        """Other lower bounds for the rows from ``first`` on, which have no upper ones."""
+        for row, least in enumerate(lower.tolist(), start=first):
+            _require_ok(self.highs.changeRowBounds(row, least, np.inf), "other bounds of rows")
+
 
 def _to_highs(program: LinearProgram) -> Any:
     import highspy

@@ -31,6 +31,9 @@ FADED = 1e-3
 The sum is kept up by additions and subtractions; much smaller, it would be rounding errors.
 """
 
+NOTABLE = 0.35
+"""A weight that falls by exp(-NOTABLE) within an episode is worth planning the rest anew."""
+
 
 @dataclass(eq=False)
 class AdversaryState:
@@ -61,6 +64,14 @@ class Adversary(Protocol):
         self, target: Target, state: AdversaryState, gains: Gains, collected: FloatArray
     ) -> None:
         """Change the state after an episode; ``collected`` contains its gains already."""
+        ...
+
+    def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
+        """The weight that a row would have with n visits."""
+        ...
+
+    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+        """Whether the last of an episode's visits to an open row made its weight much smaller."""
         ...
 
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
@@ -108,6 +119,15 @@ class WeightedMajority:
             state.variance += variance
         self._weigh(target, state, collected)
 
+    def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
+        """It plays episode by episode: within one nothing changes."""
+        del target, n
+        return float(state.weights[row])
+
+    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+        del target, state, row, gain
+        return False
+
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         """More rows are another game: a restart."""
         state.level = reached_level(target, collected)
@@ -142,13 +162,15 @@ class TargetAware:
     """Weights 1{n < c} (1/c) exp(-xi c_max n/c): ignores what is covered, needs no levels.
 
     The rate follows the paper's rule in small steps, so that between two steps only the rows
-    that an episode has met change their weights.
+    that an episode has met change their weights. Rows that an episode can visit several times
+    lose weight on the way, visit by visit, so that their losses need not be scaled by the most
+    that an episode can collect: the rate may start sqrt(H) times faster.
     """
 
     forgets_covered: ClassVar[bool] = True
 
     def start(self, target: Target) -> AdversaryState:
-        state = AdversaryState(np.zeros(len(target)), 0.0)
+        state = AdversaryState(np.zeros(len(target)), 0.0, rate=_fastest(target))
         self._weigh(target, state, np.zeros(len(target)))
         return state
 
@@ -157,16 +179,17 @@ class TargetAware:
     ) -> None:
         state.variance += loss_variance(target, state, gains)
         for row in gains:
-            weight = self._weight(target, state, row, float(collected[row]))
+            weight = self.weight_of(target, state, row, float(collected[row]))
             state.total += weight - state.weights[row]
             state.weights[row] = weight
-        wanted = learning_rate(len(target), state.variance)
+        wanted = learning_rate(len(target), state.variance, _fastest(target))
         if wanted < STALE * state.rate or state.total < FADED:
             state.rate = wanted
             self._weigh(target, state, collected)
 
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
-        state.rate = min(state.rate, learning_rate(len(target), state.variance))
+        wanted = learning_rate(len(target), state.variance, _fastest(target))
+        state.rate = min(state.rate, wanted) if state.variance > 0 else wanted
         self._weigh(target, state, collected)
 
     def anticipate(
@@ -179,14 +202,20 @@ class TargetAware:
         collected: FloatArray,
     ) -> None:  # fmt: skip
         state.variance += mean_loss_variance(target, state, gains, episodes)
-        state.rate = learning_rate(len(target), state.variance)
+        state.rate = learning_rate(len(target), state.variance, _fastest(target))
         self._weigh(target, state, collected)
 
-    def _weight(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
+    def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
         count = float(target.counts[row])
         if n >= count:
             return 0.0
         return math.exp(_exponent(target, state, n, count) - state.shift)
+
+    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+        """Whether the exponent has just passed another multiple of ``NOTABLE``."""
+        pace, count = state.rate * _largest(target), float(target.counts[row])
+        before, now = pace * (gain - 1) / count, pace * gain / count
+        return math.floor(now / NOTABLE) > math.floor(before / NOTABLE)
 
     def _weigh(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         """All weights anew, scaled to a largest one of 1."""
@@ -221,6 +250,14 @@ class MissingOnly:
                 state.weights[row] = 0.0
                 state.total -= 1.0
 
+    def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
+        del state
+        return 1.0 if n < target.counts[row] else 0.0
+
+    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+        del target, state, row, gain
+        return False
+
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         state.weights = self.anticipate(target, state, collected)
         state.total = _sum(state.weights)
@@ -253,15 +290,24 @@ def _imagined(
 
 def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> float:
     """-xi c_max n/c - log c, with losses per path scaled into [0, 1]."""
-    largest = target.largest_count / target.most_per_episode
-    return -(state.rate * largest * n / count) - math.log(count)
+    return -(state.rate * _largest(target) * n / count) - math.log(count)
 
 
-def learning_rate(rows: int, variance: float) -> float:
-    """xi = min{1, C sqrt(ln N / V)}."""
+def _largest(target: Target) -> float:
+    """c_max in units of the most that an episode can collect of a row."""
+    return target.largest_count / target.most_per_episode
+
+
+def _fastest(target: Target) -> float:
+    """The rate that ``TargetAware`` starts with: 1 where an episode visits a row only once."""
+    return math.sqrt(target.most_per_episode)
+
+
+def learning_rate(rows: int, variance: float, fastest: float = 1.0) -> float:
+    """xi = min{1, C sqrt(ln N / V)}, with another number for 1 if wanted."""
     if variance <= 0:
-        return 1.0
-    return min(1.0, RATE * math.sqrt(math.log(max(rows, 2)) / variance))
+        return fastest
+    return min(fastest, RATE * math.sqrt(math.log(max(rows, 2)) / variance))
 
 
 def loss_variance(target: Target, state: AdversaryState, gains: Gains) -> float:

@@ -100,29 +100,30 @@ class Game:
     def revised_weights(self, cells: Sequence[int]) -> FloatArray | None:
         """The weights for the rest of an episode, None if they have not changed just now.
 
-        A row that may be visited at any stage and that the episode has covered earns nothing
-        more; without this it would be collected again and again.
+        A row that may be visited at any stage loses weight with every visit, and all of it once
+        it is covered; without this it would be collected again and again.
         """
         if self.target.most_per_episode == 1 or not self.adversary.forgets_covered:
             return None
-        counts, collected = self.target.counts, self.collected
         here = self.target.rows_of_cell(cells[-1])
-        if not any(collected[row] < counts[row] <= collected[row] + len(cells) for row in here):
-            return None  # by far the usual case
+        if not any(self.collected[row] < self.target.counts[row] for row in here):
+            return None
         gains = self._gains(cells)
-        covered = [
-            row
-            for row, gain in gains.items()
-            if self.target.any_stage[row] and collected[row] < counts[row] <= collected[row] + gain
-        ]
-        just_now = [
-            row for row in here if row in covered and collected[row] + gains[row] - 1 < counts[row]
-        ]
-        if not just_now:
+        if not any(self._turns(row, gains[row]) for row in here):
             return None
         weights = self.state.weights.copy()
-        weights[covered] = 0.0
+        for row, gain in gains.items():
+            if self.target.any_stage[row]:
+                n = float(self.collected[row] + gain)
+                weights[row] = self.adversary.weight_of(self.target, self.state, row, n)
         return weights
+
+    def _turns(self, row: int, gain: int) -> bool:
+        """Whether the last of an episode's visits to a row changes what to go for."""
+        missing = self.target.counts[row] - self.collected[row]
+        if not self.target.any_stage[row] or gain - 1 >= missing:
+            return False
+        return bool(gain >= missing) or self.adversary.falls(self.target, self.state, row, gain)
 
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""

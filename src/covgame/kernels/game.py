@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from covgame.episodes import LAST
-from covgame.game.adversary import FADED, RATE, STALE
+from covgame.game.adversary import FADED, NOTABLE, RATE, STALE
 from covgame.game.counts import BORROWED_STEPS, MOST_BORROWED, SETTLED, SuccessorTable
 from covgame.rng import FIRST_FACTOR, INCREMENT, SECOND_FACTOR, UNIT
 from covgame.types import END
@@ -718,10 +718,10 @@ def _note_episode(learnt, wanted, weighing, workspace, standing, length, n_met):
 
 
 @compiled
-def _rate(rows: Any, variance: Any) -> Any:
+def _rate(rows: Any, variance: Any, fastest: Any) -> Any:
     if variance <= 0:
-        return 1.0
-    return min(1.0, RATE * math.sqrt(math.log(max(rows, 2)) / variance))
+        return fastest
+    return min(fastest, RATE * math.sqrt(math.log(max(rows, 2)) / variance))
 
 
 @compiled
@@ -799,7 +799,7 @@ def _observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, eve
             weight = math.exp(exponent - memory[3])
         memory[0] += weight - weights[row]
         weights[row] = weight
-    rate = _rate(len(counts), memory[1])
+    rate = _rate(len(counts), memory[1], math.sqrt(wanted.most))
     if rate < STALE * memory[2] or memory[0] < FADED:
         memory[2] = rate
         _weigh_by_target(counts, log_counts, collected, largest, weights, memory)
@@ -840,7 +840,7 @@ def _weigh_by_majority(counts, collected, threshold, weights, memory, base, most
     for row in range(len(counts)):
         if counts[row] > threshold:
             active += 1
-    memory[2] = _rate(active, memory[1])
+    memory[2] = _rate(active, memory[1], 1.0)
     for row in range(len(counts)):
         weights[row] = -np.inf
         if counts[row] > threshold:
@@ -947,39 +947,57 @@ def _collect(counts, collected, met, n_met, gain):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _visit(cell, cell_start, cell_row, counts, collected, gain, met, n_met):  # type: ignore[no-untyped-def]
-    """Count a visit for the rows of a cell; returns (rows met so far, whether one is covered)."""
-    covers = False
+def _visit(cell, cell_start, cell_row, gain, met, n_met):  # type: ignore[no-untyped-def]
+    """Count a visit for the rows of a cell; returns how many rows were met so far."""
     for place in range(cell_start[cell], cell_start[cell + 1]):
         row = cell_row[place]
         if gain[row] == 0:
             met[n_met] = row
             n_met += 1
-        before = collected[row] + gain[row]
         gain[row] += 1
-        covers |= before < counts[row] <= before + 1
-    return n_met, covers
+    return n_met
 
 
 @compiled
-def _forget_covered(wanted, weights, reward, met, n_met, gain):  # type: ignore[no-untyped-def]
-    """Rows open to all stages that the episode has covered earn nothing (``Game.revise``)."""
-    counts, collected, any_stage = wanted.counts, wanted.collected, wanted.any_stage
+def _lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_only):  # type: ignore[no-untyped-def]
+    """``Game.revised_weights``: rows open to all stages weigh less after the episode's visits."""
+    counts, log_counts, collected = wanted.counts, wanted.log_counts, wanted.collected
     for i in range(n_met):
         row = met[i]
-        if any_stage[row] and collected[row] < counts[row] <= collected[row] + gain[row]:
+        if not wanted.any_stage[row] or collected[row] >= counts[row]:
+            continue
+        n = collected[row] + gain[row]
+        if n >= counts[row]:
             weights[row] = 0.0
+        elif not missing_only:
+            exponent = _exponent(memory[2], wanted.largest, n, counts[row], log_counts[row])
+            weights[row] = math.exp(exponent - memory[3])
     _set_rewards(wanted, weights, reward, met, n_met)
 
 
 @compiled
+def _turns(cell, pace, cell_start, cell_row, counts, collected, any_stage, gain):  # type: ignore[no-untyped-def]
+    """``Game._turns`` for any of the rows of a cell that was just visited."""
+    for place in range(cell_start[cell], cell_start[cell + 1]):
+        row = cell_row[place]
+        count, times = counts[row], gain[row]
+        missing = count - collected[row]
+        if any_stage[row] and times - 1 < missing:
+            before, now = pace * (times - 1) / count, pace * times / count
+            if times >= missing or math.floor(now / NOTABLE) > math.floor(before / NOTABLE):
+                return True
+    return False
+
+
+@compiled
 def _play_on(  # type: ignore[no-untyped-def]
-    key, world, wanted, weights, workspace, standing, shape, h, s, n_met, revising
+    key, world, wanted, weights, workspace, standing, shape, h, s, n_met, revising, pace
 ):
     """Go on with an episode at stage h in state s, counted nowhere yet.
 
-    Returns (stage, state, rows met): where to plan anew because the target has changed or the
-    state is not in the plan, or the length of the episode and END.
+    Returns (stage, state, rows met, whether what is wanted has changed): where to plan anew because
+    of that, or because the state is not in the plan, or the length of the episode and END. ``pace``
+    is how fast visits lower an exponent.
     """
     H, S, A = shape
     world_start, world_next = world.start, world.next_state
@@ -987,14 +1005,14 @@ def _play_on(  # type: ignore[no-untyped-def]
     chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
     gain, met, kept = workspace.gain, workspace.met, workspace.kept
     cell_start, cell_row = wanted.cell_start, wanted.cell_row
-    counts, collected = wanted.counts, wanted.collected
+    counts, collected, any_stage = wanted.counts, wanted.collected, wanted.any_stage
     if standing is not None:
         flags, whole = standing.flags, standing.tally[WHOLE] > 0
     while True:
         pair = s * A + chosen[h, s]
         cell = h * S * A + pair
         met_before = n_met
-        n_met, covers = _visit(cell, cell_start, cell_row, counts, collected, gain, met, n_met)
+        n_met = _visit(cell, cell_start, cell_row, gain, met, n_met)
         for i in range(met_before, n_met):
             kept[met[i]] = weights[met[i]]
         s = LAST
@@ -1005,11 +1023,13 @@ def _play_on(  # type: ignore[no-untyped-def]
         path[h], path_next[h] = cell, s
         h += 1
         if s < 0:
-            return h, END, n_met
-        if covers and revising:
-            return h, s, n_met
+            return h, END, n_met, False
+        if revising and _turns(
+            cell, pace, cell_start, cell_row, counts, collected, any_stage, gain
+        ):
+            return h, s, n_met, True
         if standing is not None and flags[s, h] == 0 and not whole:
-            return h, s, n_met
+            return h, s, n_met, False
 
 
 @compiled
@@ -1117,9 +1137,9 @@ def tell_episode(learnt, wanted, weighing, workspace, majority, missing_only, le
         return False
     n_met = ZERO
     for h in range(length):
-        n_met, _ = _visit(
-            workspace.path[h], wanted.cell_start, wanted.cell_row, wanted.counts,
-            wanted.collected, workspace.gain, workspace.met, n_met,
+        n_met = _visit(
+            workspace.path[h], wanted.cell_start, wanted.cell_row,
+            workspace.gain, workspace.met, n_met,
         )  # fmt: skip
     _tell(learnt, wanted, weighing, workspace, None, majority, missing_only, length, n_met)
     return True
@@ -1140,6 +1160,7 @@ def play_block(  # type: ignore[no-untyped-def]
     shape = learnt.visits.shape
     H, S, _ = shape
     revising = wanted.most > 1.0 and majority is None
+    memory = weighing.memory
     counts, collected = wanted.counts, wanted.collected
     weights, reward = weighing.weights, weighing.reward
     met, gain = workspace.met, workspace.gain
@@ -1162,17 +1183,18 @@ def play_block(  # type: ignore[no-untyped-def]
             return POOL_FULL, played, steps
         key = _key(seed, stream, first_episode + played)
         s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
-        length, n_met = ZERO, ZERO
+        length, n_met, turned = ZERO, ZERO, False
         while s != END:
-            if length > 0 and revising:
-                _forget_covered(wanted, weights, reward, met, n_met, gain)
+            if turned:
+                _lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_only)
             if standing is None:
                 _plan(learnt, weighing.stage_reward, b, paper, workspace, length)
             else:
                 _keep_plan(learnt, wanted, weighing, workspace, standing, b, length, s, n_met)
-            length, s, n_met = _play_on(
-                key, world, wanted, weights, workspace, standing, shape, length, s, n_met, revising
-            )
+            length, s, n_met, turned = _play_on(
+                key, world, wanted, weights, workspace, standing, shape, length, s, n_met, revising,
+                0.0 if missing_only else memory[2] * wanted.largest,
+            )  # fmt: skip
         _earn(key, workspace.path, workspace.path_reward, length, shape, world.rewards)
         if recording:
             _write_down(workspace, length, shape, record, steps)
@@ -1353,7 +1375,7 @@ def _observe_many(wanted, weighing, workspace, batch, majority, missing_only, ep
             memory[0] += weights[row]
     else:
         memory[1] += variance
-        memory[2] = _rate(len(counts), memory[1])
+        memory[2] = _rate(len(counts), memory[1], math.sqrt(wanted.most))
         _weigh_by_target(counts, wanted.log_counts, collected, wanted.largest, weights, memory)
     _set_all_rewards(wanted, weights, weighing.reward, workspace.everything)
 
