@@ -36,9 +36,13 @@ def game_with(adversary: TargetAware | MissingOnly, rule: str) -> MakeGame:
     )
 
 
+ADVERSARIES: dict[str, TargetAware | MissingOnly] = {
+    "target-aware": TargetAware(),
+    "missing only": MissingOnly(),
+}
 GAMES: dict[str, MakeGame] = {
     f"{name}, {rule}": game_with(adversary, rule)
-    for name, adversary in {"target-aware": TargetAware(), "missing only": MissingOnly()}.items()
+    for name, adversary in ADVERSARIES.items()
     for rule in ("pooled", "apart", "borrowing")
 }
 

@@ -196,7 +196,7 @@ class CompiledPlayer(CompiledGame):
     def _take_up_tables(self) -> None:
         super()._take_up_tables()
         follows = self.incremental and self.paper is None and self.majority is None
-        self.standing = standing_arrays(self.kernel, self.game.counts) if follows else None
+        self.standing: Any = standing_arrays(self.kernel, self.game.counts) if follows else None
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
