@@ -32,6 +32,7 @@ SMALL = "garnet:states=4,actions=2,horizon=4"
 TINY = "garnet:states=3,actions=2,horizon=3"
 ERRORS = ("certified", "RF-UCRL, paper", "RF-Express, paper", "PCE, paper")
 POLICIES = ("certified", "BPI-UCBVI, paper", "PEDEL, paper", "PRINCIPLE, paper")
+WHOLE = "covgame, all planned anew"
 DENSE = "dense NumPy"
 """A plan, not an episode; it does not fit into memory at the largest size."""
 
@@ -110,12 +111,12 @@ FULL = [
     Sweep("cover", SUITE, (m.ADAPTIVE,), ("uniform:1", "uniform:5", *PAIRS), 20),
     Sweep("cover", SUITE, m.PAPER_TOLD, ("uniform:1", "uniform:5"), 3),
     Sweep("cover", SUITE, m.PAPER_UNTOLD, (*CELLS, *PAIRS), 3),
-    Sweep("cover", (RIVER,), (m.OURS, m.PAPER, *m.PEERS), LADDER, 3, limit=20),
+    Sweep("cover", (RIVER,), (m.OURS, m.PAPER, *m.PEERS), LADDER, 2, limit=20),
     Sweep("progress", (GRID,), (m.OURS, m.PAPER, *m.PEERS, m.FLOW), ("uniform:10",), 5, limit=8),
     Sweep("visits", (GRID,), (m.OURS, m.FLOW, *m.PEERS), ("uniform:10",), 1, limit=4),
     Sweep("error", (SMALL,), ERRORS, limit=1e12),
     Sweep("policy", (TINY,), POLICIES, seeds=5, limit=1e13),
-    Sweep("speed", _sizes(SIZES), (m.OURS, m.APART)),
+    Sweep("speed", _sizes(SIZES), (m.OURS, m.APART, WHOLE)),
     Sweep("speed", _sizes(SIZES[:3]), (DENSE,)),
 ]  # fmt: skip
 QUICK_WORLDS = ("deepsea:size=5,noise=0.1", "lock")
@@ -128,7 +129,7 @@ QUICK = [
     Sweep("visits", ("grid:rows=3,columns=3,horizon=4",), (m.OURS, m.FLOW), ("uniform:5",)),
     Sweep("error", (TINY,), ERRORS[:3], limit=1e4),
     Sweep("policy", (TINY,), POLICIES[:1], limit=1e6),
-    Sweep("speed", ("grid@1000",), (m.OURS, DENSE)),
+    Sweep("speed", ("grid@1000",), (m.OURS, WHOLE, DENSE)),
 ]  # fmt: skip
 PROFILES = {"quick": QUICK, "full": FULL}
 

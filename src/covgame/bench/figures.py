@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from covgame.bench import methods as m
-from covgame.bench.experiments import DENSE, LADDER, RIVER
+from covgame.bench.experiments import DENSE, LADDER, RIVER, WHOLE
 from covgame.bench.results import Result
 from covgame.bench.tables import Covering
 from covgame.report.figures import check_can_draw, new_figure, save_figure
@@ -35,7 +35,11 @@ COLOURS = {
     "uniform random": "#7a7a7a",
     m.FLOW: "#2f4858",
     DENSE: "#2f4858",
+    WHOLE: "#1f6f8b",
 }
+
+SHOWN = 4.0
+"""Of the curves over episodes, so many phi*."""
 
 Drawing = Callable[[Sequence[Result], Path], None]
 
@@ -57,7 +61,7 @@ def draw_ladder(results: Sequence[Result], path: Path) -> None:
     axes.annotate("phi*: on average nobody can be below", (1.1, 1.0), xytext=(0, -11),
                   textcoords="offset points", fontsize=8)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="visits wanted of every cell",
-             ylabel="episodes / phi*", title=f"Covering {RIVER}")  # fmt: skip
+             ylabel="episodes / phi*", title=f"Covering {RIVER} (hollow: stopped, the truth lies above)")  # fmt: skip
     axes.set_ylim(bottom=0.8)
     ticks = [1, 1.5, 2, 3, 5, 10, 20, 30]
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -70,11 +74,15 @@ def _draw_line(axes: Any, points: list[tuple[float, float, bool]], method: str) 
     """A line; hollow markers where runs were stopped, so that the truth lies above."""
     x, y, stopped = (np.array(column) for column in zip(*points, strict=True))
     bold = method in (m.OURS, m.PAPER)
-    axes.plot(x, y, color=_colour(method), linewidth=2.4 if bold else 1.2, label=method)
+    front = 3 if method == m.OURS else 2
+    axes.plot(
+        x, y, color=_colour(method), linewidth=2.4 if bold else 1.2, label=method, zorder=front
+    )
     for hollow in (False, True):
         chosen = stopped == hollow
         axes.plot(x[chosen], y[chosen], "^" if hollow else "o", color=_colour(method),
-                  markerfacecolor="white" if hollow else _colour(method), markersize=5)  # fmt: skip
+                  markerfacecolor="white" if hollow else _colour(method), markersize=5,
+                  zorder=front)  # fmt: skip
 
 
 def draw_progress(results: Sequence[Result], path: Path) -> None:
@@ -88,16 +96,17 @@ def draw_progress(results: Sequence[Result], path: Path) -> None:
             phi, env, target = r.value, r.env, r.target
     figure = new_figure(8.2, 4.6)
     axes = figure.subplots()
-    grid = np.linspace(0.01, 1, 200) * max(at for c in curves.values() for k in c.values()
-                                          for at, _ in k)  # fmt: skip
+    grid = np.linspace(0.01, SHOWN, 500) * phi
     for method, by_seed in curves.items():
         missing = [_missing(curve, grid) for curve in by_seed.values()]
         axes.plot(grid / phi, np.mean(missing, axis=0), color=_colour(method), label=method,
-                  linewidth=2.4 if method == m.OURS else 1.2)  # fmt: skip
+                  linewidth=2.4 if method == m.OURS else 1.2,
+                  zorder=3 if method == m.OURS else 2)  # fmt: skip
     axes.axvline(1.0, color="black", linewidth=1.2)
     axes.set(yscale="log", xlabel="episodes / phi*", ylabel="share of the visits still missing",
              title=f"{env}, {target}")  # fmt: skip
     axes.set_ylim(2e-4, 1.1)
+    axes.set_xlim(0, SHOWN)
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     save_figure(figure, path)
 
@@ -162,17 +171,17 @@ def draw_visits(results: Sequence[Result], path: Path) -> None:
             played[r.method] = r.value
         elif r.kind == "visits" and r.measure == "phi":
             phi = r.value
-    columns = min(5, len(visits))
+    columns = min(6, len(visits))
     rows = -(-len(visits) // columns)
     side = round(max(len(by_state) for by_state in visits.values()) ** 0.5)
-    figure = new_figure(2.1 * columns + 0.8, 2.4 * rows)
+    figure = new_figure(1.75 * columns + 0.8, 2.15 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     most = max(value / phi for by_state in visits.values() for value in by_state.values())
     image = None
     for axes, (method, by_state) in zip(panels, visits.items(), strict=False):
         share = np.array([by_state[state] for state in sorted(by_state)]).reshape(side, side) / phi
         image = axes.imshow(np.sqrt(share), cmap="magma", vmin=0, vmax=most**0.5)
-        axes.set_title(f"{method}\n{played[method] / phi:.2f} phi*", fontsize=8)
+        axes.set_title(f"{method}\n{played[method] / phi:.2f} phi*", fontsize=7)
     for axes in panels:
         axes.set_axis_off()
     bar = figure.colorbar(image, ax=panels.tolist(), shrink=0.8, label="visits / phi*")

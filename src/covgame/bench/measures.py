@@ -16,7 +16,7 @@ from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.ucbvi import BPIUCBVI
 from covgame.bench.dense import DensePlanner
-from covgame.bench.experiments import DENSE, Experiment
+from covgame.bench.experiments import DENSE, WHOLE, Experiment
 from covgame.bench.methods import APART, DELTA, method_named
 from covgame.bench.results import Row
 from covgame.errors import BadInput
@@ -222,7 +222,9 @@ def _microseconds(method: str, model: TabularMDP) -> float:
         return 1e6 * DensePlanner(model).seconds_per_plan(SPEED_SECONDS)
     target = uniform(LONG).resolve(model.transitions)
     game = default_game(target, pooled=method != APART)
-    player = CompiledPlayer(game, SimulatedSource(model, 0), most=1000, record=False)
+    player = CompiledPlayer(
+        game, SimulatedSource(model, 0), most=1000, record=False, incremental=method != WHOLE
+    )
     player.play(1)
     block = max(5, min(1000, 1_000_000 // model.shape.cells))
     times: list[float] = []
