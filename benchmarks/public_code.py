@@ -38,7 +38,7 @@ ROOT = Path(__file__).parent.parent
 OWN = ROOT / ".venv-rlberry"
 PYTHON = OWN / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 WANTED = "rlberry-scool==0.7.3"
-CHAINS = [(10, 10, 400), (31, 20, 150), (100, 20, 40), (310, 20, 12)]
+CHAINS = [(10, 10, 200), (31, 20, 50), (100, 20, 10)]
 STRETCHES = 5
 
 

@@ -61,7 +61,7 @@ def draw_ladder(results: Sequence[Result], path: Path) -> None:
     axes.annotate("phi*: on average nobody can be below", (1.1, 1.0), xytext=(0, -11),
                   textcoords="offset points", fontsize=8)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="visits wanted of every cell",
-             ylabel="episodes / phi*", title=f"Covering {RIVER} (hollow: stopped, the truth lies above)")  # fmt: skip
+             ylabel="episodes / phi*", title=f"{RIVER}; hollow: stopped there")  # fmt: skip
     axes.set_ylim(bottom=0.8)
     ticks = [1, 1.5, 2, 3, 5, 10, 20, 30]
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
