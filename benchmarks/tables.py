@@ -381,6 +381,24 @@ def public_code() -> str:
     return _table(heads, rows)
 
 
+def known_limit() -> str:
+    """Players who know the model beside the exact optimum, on tiny worlds."""
+    content = _results.read("known_limit")["rows"]
+    players = list(dict.fromkeys(row["player"] for row in content))
+    means = {(row["env"], row["target"], row["player"]): row["mean"] for row in content}
+    worlds = dict.fromkeys((row["env"], row["target"]) for row in content)
+    rows = [
+        [f"`{env}`", f"`{target}`", *(f"{means[env, target, player]:.2f}" for player in players)]
+        for env, target in worlds
+    ]
+    mean = [
+        statistics.geometric_mean(means[env, target, player] for env, target in worlds)
+        for player in players
+    ]
+    rows.append(["geometric mean", "", *(f"**{value:.2f}**" for value in mean)])
+    return _table(["world", "target", *players], rows)
+
+
 @cache
 def _peers() -> dict[str, str]:
     """The tables that ``covgame bench report`` makes."""
@@ -390,6 +408,7 @@ def _peers() -> dict[str, str]:
 TABLES: dict[str, Callable[[], str]] = {
     **{name: partial(lambda name: _peers()[name], name) for name in PEER_TABLES},
     "public_code": public_code,
+    "known_limit": known_limit,
     "min_flow": min_flow,
     "backward_induction": backward_induction,
     "units": units,

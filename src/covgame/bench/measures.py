@@ -40,7 +40,8 @@ GROWTH = 0.02
 STREAM = 11
 MARKS_PER_DECADE = 16
 LONG = 10_000.0  # visits a cell: more than is played when time is measured
-SPEED_SECONDS = 2.0
+SPEED_EPISODES, SPEED_SECONDS = 20_000, 20.0
+"""Time is taken in the last quarter of so many episodes or seconds."""
 
 
 def measure(experiment: Experiment) -> list[Row]:
@@ -219,21 +220,20 @@ def _sized(kind: str, cells: int) -> TabularMDP:
 
 def _microseconds(method: str, model: TabularMDP) -> float:
     if method == DENSE:
-        return 1e6 * DensePlanner(model).seconds_per_plan(SPEED_SECONDS)
+        return 1e6 * DensePlanner(model).seconds_per_plan(SPEED_SECONDS / 10)
     target = uniform(LONG).resolve(model.transitions)
     game = default_game(target, pooled=method != APART)
     player = CompiledPlayer(
         game, SimulatedSource(model, 0), most=1000, record=False, incremental=method != WHOLE
     )
-    player.play(1)
-    block = max(5, min(1000, 1_000_000 // model.shape.cells))
-    times: list[float] = []
+    counts, times = game.counts, list[float]()
     began = time.perf_counter()
-    while len(times) < 5 or (time.perf_counter() - began < SPEED_SECONDS and len(times) < 200):
-        before, at = game.counts.n_episodes, time.perf_counter()
-        player.play(block)
-        times.append((time.perf_counter() - at) / max(1, game.counts.n_episodes - before))
-    return 1e6 * statistics.median(times[len(times) // 2 :])
+    while counts.n_episodes < SPEED_EPISODES and time.perf_counter() - began < SPEED_SECONDS:
+        before, at = counts.n_episodes, time.perf_counter()
+        player.play(1000)
+        if counts.n_episodes > before:
+            times.append((time.perf_counter() - at) / (counts.n_episodes - before))
+    return 1e6 * statistics.median(times[-max(1, len(times) // 4) :])
 
 
 KINDS: dict[str, Callable[[Experiment], Iterator[Row]]] = {
