@@ -257,3 +257,22 @@ def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, tmp_pa
 def test_only_some_experiments(tmp_path: Path) -> None:
     done = bench("--only", "cover|lock|*|covgame|0|*", "--json", "--workers", "1", cwd=tmp_path)
     assert json.loads(done.stdout)["experiments"] == 3
+
+
+# --------------------------------------------------------------------- what README claims
+
+
+def test_what_the_readme_says_of_the_comparison_is_what_was_measured() -> None:
+    """Ahead of every peer on every world; three cases of 48 in which GOSPRL wins."""
+    root = Path(__file__).parent.parent
+    results = read_results(root / "benchmarks" / "results" / "peers.parquet")
+    data = tables.Covering(results)
+    assert len(data.worlds) * len(data.targets) == 48
+    for method in PEERS:
+        assert data.seeds(method) >= 20
+        for env in data.worlds:
+            assert tables.interval(data.behind(env, method)[0])[0] > 0
+    winners = [line.split("|")[1].strip() for line in tables.wins(results).splitlines()[2:]]
+    assert winners == ["GOSPRL"] * 3
+    readme = " ".join((root / "README.md").read_text().split())
+    assert "GOSPRL is ahead in three cases of 48" in readme
