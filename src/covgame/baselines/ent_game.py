@@ -8,27 +8,19 @@ sqrt(b Var/n) + b H log(SA)/n: b = 8 beta as published, b = 0.03 in the practica
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import CuriousPeer
 from covgame.baselines.rf_express import threshold
-from covgame.game.counts import Counts
 from covgame.types import FloatArray, Shape
 
 SMALL = 0.03
 
 
-@dataclass(frozen=True)
-class EntGame:
+class EntGame(CuriousPeer):
     """The game with confidence ``delta``, or, without one, its practical form."""
-
-    delta: float | None = None
-
-    def ask(self, counts: Counts) -> Stretch:
-        return Stretch(self.curiosity(counts.shape))
 
     def curiosity(self, shape: Shape) -> Curiosity:
         """The sampler's recursion; log(t + SA) bounds the reward, so it multiplies the caps."""

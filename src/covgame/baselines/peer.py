@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
 from covgame.baselines.curiosity import Curiosity
 from covgame.game.counts import Counts
-from covgame.types import Policy
+from covgame.types import Policy, Shape
 
 FOREVER = 2**62
 
@@ -30,3 +31,18 @@ class Peer(Protocol):
     def ask(self, counts: Counts) -> Stretch:
         """What to play next; asked again when that is played."""
         ...
+
+
+@dataclass(frozen=True)
+class CuriousPeer(ABC):
+    """A peer that is one recursion: with its paper's confidence ``delta``, or practical without."""
+
+    delta: float | None = None
+
+    @abstractmethod
+    def curiosity(self, shape: Shape) -> Curiosity:
+        """What visits are worth to it."""
+
+    def ask(self, counts: Counts) -> Stretch:
+        """The same for ever, planned anew before every episode."""
+        return Stretch(self.curiosity(counts.shape))

@@ -10,12 +10,11 @@ stopping when 3e sqrt(max_a W_1) + max_a W_1 <= eps/2. Practical: a cell is wort
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import CuriousPeer
 from covgame.game.counts import Counts
 from covgame.types import FloatArray, Shape
 
@@ -25,14 +24,8 @@ def threshold(visits: FloatArray, shape: Shape, delta: float) -> FloatArray:
     return math.log(3 * shape.cells / delta) + shape.states * np.log(8 * math.e * (visits + 1))
 
 
-@dataclass(frozen=True)
-class RFExpress:
+class RFExpress(CuriousPeer):
     """RF-Express with its confidence ``delta``, or, without one, its practical form."""
-
-    delta: float | None = None
-
-    def ask(self, counts: Counts) -> Stretch:
-        return Stretch(self.curiosity(counts.shape))
 
     def curiosity(self, shape: Shape) -> Curiosity:
         """The recursion for W."""

@@ -10,12 +10,11 @@ and stops when max_a E_1 <= eps/2. Practical: beta is dropped, a cell is worth 1
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import CuriousPeer
 from covgame.game.counts import Counts
 from covgame.types import FloatArray, Shape
 
@@ -27,14 +26,8 @@ def threshold(visits: FloatArray, shape: Shape, delta: float) -> FloatArray:
     return unions + (shape.states - 1) * np.log(math.e * (1 + visits / others))
 
 
-@dataclass(frozen=True)
-class RFUCRL:
+class RFUCRL(CuriousPeer):
     """RF-UCRL with its confidence ``delta``, or, without one, its practical form."""
-
-    delta: float | None = None
-
-    def ask(self, counts: Counts) -> Stretch:
-        return Stretch(self.curiosity(counts.shape))
 
     def curiosity(self, shape: Shape) -> Curiosity:
         """The recursion for E."""

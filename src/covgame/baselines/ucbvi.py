@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import CuriousPeer
 from covgame.baselines.rf_express import threshold
 from covgame.game.counts import Counts
 from covgame.mdp.transitions import Transitions
@@ -33,14 +33,8 @@ def value_threshold(visits: FloatArray, shape: Shape, delta: float) -> FloatArra
     return math.log(3 * shape.cells / delta) + np.log(8 * math.e * (visits + 1))
 
 
-@dataclass(frozen=True)
-class UCBVI:
+class UCBVI(CuriousPeer):
     """UCBVI with confidence ``delta``, or, without one, with the bonus b = 0.03 (ours)."""
-
-    delta: float | None = None
-
-    def ask(self, counts: Counts) -> Stretch:
-        return Stretch(self.curiosity(counts.shape))
 
     def curiosity(self, shape: Shape) -> Curiosity:
         """Optimistic values: the mean reward seen so far, and a bonus by Bernstein."""
