@@ -91,7 +91,6 @@ def test_min_reach_lists_what_it_drops() -> None:
         (["plan", "garnet:seed=-1", "--target", "uniform:5"], "seed"),
         (["plan", "riverswim", "--target", "uniform:5", "--horizon", "9" * 30], "GiB"),
         (["plan", "tree:horizon=60,actions=" + "9" * 100, "--target", "uniform:5"], "GiB"),
-        (["plan", "lock:horizon=340,actions=1,slip=0.9", "--target", "uniform:1"], "min-reach"),
         (["fly"], "fly"),
     ],
 )
