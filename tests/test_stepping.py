@@ -399,8 +399,9 @@ def test_an_environment_that_misbehaves_loses_nothing(kind: str, tmp_path: Path)
     answer = json.loads(done.stdout)
     assert (answer["episodes"], answer["covered"], answer["stopped"]) == (10, False, "failed")
     assert "episode 10" in answer["failure"]
-    assert done.stderr.startswith("covgame: the environment failed")
-    assert done.stderr.count("\n") == 1
+    said = [line for line in done.stderr.splitlines() if "compiling" not in line]  # a cold cache
+    assert len(said) == 1
+    assert said[0].startswith("covgame: the environment failed")
     steps = pq.read_table(tmp_path / "run" / "episodes")
     assert steps.num_rows == 30
     assert load_from(tmp_path) == 10

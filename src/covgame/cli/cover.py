@@ -24,7 +24,7 @@ SECONDS_UNTIL_EXCUSE = 2.0
 SHARE_FOR_OUTLOOK = 0.03
 """The outlook solves a linear program: it may take so much of the time."""
 
-COMPILING = "compiling the game for this machine, about ten seconds, once"
+COMPILING = "compiling the game for this machine, up to half a minute, once"
 
 
 def watch(run: Run, *, quiet: bool) -> None:
