@@ -399,6 +399,30 @@ def known_limit() -> str:
     return _table(["world", "target", *players], rows)
 
 
+def learner_limit() -> str:
+    """The best learner beside those who know the model and the default, in episodes."""
+    content = _results.read("learner_limit")["rows"]
+    known, bayes = "model known, exact optimum", "Bayes-optimal learner"
+    weights, default = "weights, model known", "covgame default"
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"`{row['target']}`",
+            f"{row['phi']:.2f}",
+            f"{row[known]:.2f}",
+            _with_error(row, weights),
+            ("" if row["told_after"] is None else ">= ") + f"{row[bayes]:.2f}",
+            _with_error(row, default),
+            f"{row[default] / row[bayes]:.2f}",
+        ]
+        for row in content
+    ]
+    mean = statistics.geometric_mean(row[default] / row[bayes] for row in content)
+    rows.append(["geometric mean", "", "", "", "", "", "", f"**{mean:.2f}**"])
+    heads = ["world", "target", "phi*", known, weights, bayes, default, "default / Bayes"]
+    return _table(heads, rows)
+
+
 @cache
 def _peers() -> dict[str, str]:
     """The tables that ``covgame bench report`` makes."""
@@ -409,6 +433,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: partial(lambda name: _peers()[name], name) for name in PEER_TABLES},
     "public_code": public_code,
     "known_limit": known_limit,
+    "learner_limit": learner_limit,
     "min_flow": min_flow,
     "backward_induction": backward_induction,
     "units": units,
@@ -437,6 +462,11 @@ def _beside(row: dict[str, Any], solver: str, limit: float) -> str:
     if row[f"{solver} phi"] is None:
         return f"> {limit / row['covgame seconds']:.0f} x (stopped)"
     return f"{row[f'{solver} seconds'] / row['covgame seconds']:.1f} x"
+
+
+def _with_error(row: dict[str, Any], name: str) -> str:
+    """A mean with its standard error."""
+    return f"{row[name]:.2f} +- {row[f'{name}, error']:.2f}"
 
 
 def _solved(measured: dict[str, Any] | None, limit: float) -> str:
