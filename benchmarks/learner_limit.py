@@ -91,7 +91,10 @@ Row = tuple[tuple[int, float], ...]
 Labels = tuple[int, ...]
 """What the labels of a place do: the number of a row for each."""
 
-Counts = tuple[tuple[int, ...], ...]
+Belief = tuple[tuple[Labels, float], ...]
+"""What the labels of a place may do, with probabilities, in order."""
+
+Missing = tuple[tuple[int, ...], ...]
 """Visits that are missing, label by label, for every row of the target that counts them."""
 
 
@@ -173,10 +176,6 @@ class World:
         return TabularMDP(self.transitions, np.zeros((1, S, A)))
 
 
-Belief = tuple[tuple[Labels, float], ...]
-"""What the labels of a place may do, with probabilities, in order."""
-
-
 def normalised(chances: dict[Labels, float]) -> Belief:
     """The belief with these odds; what is impossible is left out."""
     total = sum(chances.values())
@@ -189,13 +188,9 @@ def normalised(chances: dict[Labels, float]) -> Belief:
 class Note:
     """What a learner has noted of a place."""
 
-    missing: Counts
+    missing: Missing
     belief: Belief
     doubts: int = 0  # observations of labels that were in doubt
-
-    @property
-    def certain(self) -> bool:
-        return len(self.belief) == 1
 
     @property
     def complete(self) -> bool:
@@ -212,13 +207,9 @@ class Note:
 
     def relabelled(self, order: Sequence[int]) -> Note:
         """With what was label order[i] as label i."""
-        return Note(
-            tuple(self.missing[label] for label in order),
-            tuple(
-                sorted((tuple(does[label] for label in order), p) for does, p in self.belief)
-            ),
-            self.doubts,
-        )  # fmt: skip
+        missing = tuple(self.missing[label] for label in order)
+        belief = sorted((tuple(does[label] for label in order), p) for does, p in self.belief)
+        return Note(missing, tuple(belief), self.doubts)
 
 
 @cache

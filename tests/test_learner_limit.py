@@ -33,6 +33,7 @@ CASES = [
     ("riverswim:states=3,horizon=4", "uniform:2/pair"),
     (LOCK, "uniform:1"),
     ("deepsea:size=3,noise=0.1", "uniform:1"),
+    ("grid:rows=1,columns=2,horizon=3,slip=0,ends=true", "uniform:1/pair"),
 ]
 
 
@@ -149,7 +150,7 @@ def enumerated(worlds: list[Transitions], target: Target) -> float:
     ],
 )
 def test_beliefs_by_place_are_beliefs_about_worlds(env: str, text: str) -> None:
-    """Drawn until all have come up, the worlds of a prior are equally many times there."""
+    """Which labels are possible at every place, or which worlds: it is the same."""
     prior, (target, _) = Prior(world(env).transitions), priced(env, text)
     drawn = {
         w.transitions.next_state.tobytes(): w.transitions
@@ -169,6 +170,17 @@ def test_all_worlds_of_a_prior_have_the_same_limits() -> None:
         other = draw(prior, seed).transitions
         assert LearnerLimit(Prior(other), target).mean == pytest.approx(base)
         assert exact_optimum(other, target) == pytest.approx(least)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_the_best_learner_in_every_world(start: int) -> None:
+    """Where nothing slips no luck is left once all worlds are played."""
+    learner = limit(f"{CHAIN},start={start}", "uniform:1/pair")
+    drawn = {tuple(w.labels): w for w in (draw(learner.prior, seed) for seed in range(300))}
+    assert len(drawn) == 2**4
+    rng = np.random.default_rng(0)
+    taus = [len(learner.play(w, rng)) for w in drawn.values()]
+    assert np.mean(taus) == pytest.approx(learner.mean)
 
 
 def mean_and_error(taus: list[int]) -> tuple[float, float]:
