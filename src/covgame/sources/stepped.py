@@ -49,6 +49,7 @@ class SteppedPlayer:
                 )
             except EnvironmentFailed as error:
                 self.failure = error
+                self.compiled.abandon()
                 break
             self._tell(episode)
             played.append(episode)

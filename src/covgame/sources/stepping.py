@@ -168,7 +168,6 @@ class StepSource:
         state = self._state(observation, mask)
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         steps: list[tuple[int, int, float, int]] = []
-        cells: list[int] = []
         cut_at: int | None = None
         for h in range(self.horizon):
             number = numbers[h] if drawn else 0.0
@@ -183,9 +182,9 @@ class StepSource:
             steps.append((state, action, reward, following))
             if over:
                 break
-            cells.append(h * pairs + state * policy.actions + action)
             if revise is not None and max(state, following) < known:
-                policy = revise(cells) or policy
+                cell = h * pairs + state * policy.actions + action
+                policy = revise(cell, following) or policy
             elif state >= known:
                 revise = None  # the rest of this episode is off the map
             state = following

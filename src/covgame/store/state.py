@@ -33,6 +33,7 @@ def counts_arrays(counts: Counts) -> dict[str, npt.NDArray[Any]]:
         "pooled": np.array(counts.pooled),
         "transitions": _listed(counts.table),
         "agreement": counts.agreement,
+        "state_agreement": counts.state_agreement,
     }
     if counts.pool is not None:
         arrays["pool_transitions"] = _listed(counts.pool)
@@ -85,6 +86,8 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
         counts.reward_sums[:] = arrays["reward_sums"]
         counts.starts[:] = arrays["starts"]
         counts.agreement[:] = arrays["agreement"]
+        if "state_agreement" in arrays:  # older runs have none
+            counts.state_agreement[:] = arrays["state_agreement"]
         _fill(counts.table, arrays["transitions"])
         if counts.pool is not None:
             _fill(counts.pool, arrays["pool_transitions"])
