@@ -533,6 +533,20 @@ def test_a_second_signal_just_after_the_algorithm_was_told(
     assert run["episodes"] == whole["episodes"] == cg.certify(tmp_path / "run").episodes
 
 
+@pytest.mark.parametrize("play", ["exact", "counts"])
+def test_an_answer_about_other_data_is_not_certified(play: Any, tmp_path: Path) -> None:
+    world = "garnet:states=3,actions=2,horizon=3"
+    cg.identify(world, epsilon=1.5, play=play, out=tmp_path / "learnt")
+    cg.cover("grid", "uniform:1/pair", play=play, out=tmp_path / "covered")
+    for run in (tmp_path / "learnt", tmp_path / "covered"):
+        assert cg.certify(run).episodes > 0
+        answer = json.loads((run / "result.json").read_text())
+        for episodes in (answer["episodes"] - 72, answer["episodes"] + 72, None):
+            (run / "result.json").write_text(json.dumps({**answer, "episodes": episodes}))
+            with pytest.raises(cg.BadInput, match="the data hold"):
+                cg.certify(run)
+
+
 def test_recorded_episodes_are_those_that_were_played(tmp_path: Path) -> None:
     """One by one they count to the same as all at once, endings and cuts included."""
     for name, horizon in (("gym:FrozenLake-v1", 6), ("grid:ends=true", 8)):
