@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covgame.bench import tables
-from covgame.bench.experiments import PROFILES, Experiment, Sweep, experiments_of
+from covgame.bench import measures, tables
+from covgame.bench.experiments import DENSE, PROFILES, Experiment, Sweep, experiments_of
 from covgame.bench.measures import KINDS, measure, priced, world
 from covgame.bench.methods import METHODS, OURS, PEERS
 from covgame.bench.results import Journal, Result, Row, read_results, write_results
@@ -109,6 +109,15 @@ def test_visits_add_up() -> None:
     rows = measure(one)
     played = next(row.value for row in rows if row.measure == "played")
     assert sum(row.value for row in rows if row.measure == "visits") == 8 * played
+
+
+@pytest.mark.parametrize("method", [OURS, DENSE])
+def test_a_slow_machine_still_measures_once(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all the time had passed before the first episode."""
+    monkeypatch.setattr(measures, "SPEED_SECONDS", 0.0)
+    rows = measure(Experiment("speed", "grid@800", (), method, 0, 0.0))
+    assert [row.measure for row in rows] == ["microseconds", "seconds"]
+    assert rows[0].value > 0
 
 
 # ----------------------------------------------------------------------------- results
