@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +25,7 @@ from covgame.pac.certified import CertifiedIdentification
 from covgame.sources.stepped import SteppedPlayer
 from covgame.sources.stepping import StepSource
 from covgame.store import episodes as shard_files
+from covgame.store import folder as folder_files
 from covgame.store import recorder
 from covgame.store.episodes import RecordedEpisodes, recorded_episodes
 from covgame.types import Shape
@@ -401,6 +404,38 @@ def test_learners_are_told_their_episodes_again(kind: str, tmp_path: Path) -> No
     with pytest.warns(UserWarning, match="counted again"):
         cg.resume(tmp_path / "run", max_episodes=2 * budget)
     assert_same(tmp_path / "whole", tmp_path / "run")
+
+
+# ------------------------------------------------------- killed after any of its writes
+
+
+@pytest.mark.usefixtures("always_saved")
+def test_what_a_kill_leaves_after_any_write_can_be_resumed(
+    rooms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the folder after each write is what a kill would leave at that instant."""
+    copies: list[Path] = []
+    one_at_a_time = threading.Lock()  # shards are written by a thread of their own
+    write = folder_files.write_whole
+
+    def write_and_copy(path: Path, content: Any) -> None:
+        with one_at_a_time:
+            write(path, content)
+            copies.append(rooms / f"copy-{len(copies)}")
+            shutil.copytree(rooms / "whole", copies[-1])
+
+    with monkeypatch.context() as patched:
+        for module in (folder_files, shard_files):
+            patched.setattr(module, "write_whole", write_and_copy)
+        cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "whole")
+    left = [copy for copy in copies if (copy / "run.json").exists()]
+    assert len(left) > 20
+    for copy in left:
+        recorded = recorded_episodes(copy / "episodes")
+        with whatever_is_said():
+            assert covering.load(copy).n_episodes == recorded
+            assert cg.resume(copy).stopped == "covered"
+        assert_same(rooms / "whole", copy)
 
 
 # ------------------------------------------------ broken off between any two lines
