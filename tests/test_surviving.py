@@ -21,7 +21,7 @@ import pytest
 import covgame as cg
 from covgame import covering, exploring
 from covgame.game.counts import Counts
-from covgame.pac.certified import CertifiedIdentification
+from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.sources.stepped import SteppedPlayer
 from covgame.sources.stepping import StepSource
 from covgame.store import episodes as shard_files
@@ -566,6 +566,28 @@ def test_a_second_signal_just_after_the_algorithm_was_told(
     cg.resume(tmp_path / "run")
     whole, run = (json.loads((tmp_path / r / "result.json").read_text()) for r in ("whole", "run"))
     assert run["episodes"] == whole["episodes"] == cg.certify(tmp_path / "run").episodes
+
+
+@pytest.mark.usefixtures("always_saved")
+def test_a_part_that_is_over_is_told_after_resuming_even_without_a_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Any = {"env": "garnet:states=3,actions=2,horizon=3", "play": "counts"}
+    asked |= {"epsilon": 0.5, "max_episodes": 102}  # there a round ends
+    cg.explore(**asked, out=tmp_path / "whole")
+    tell = CertifiedExploration.tell
+
+    def tell_but_the_last(self: Any, part: Any, episodes: Any = ()) -> bool:
+        if self.counts.n_episodes + part.played == 102:
+            raise KeyboardInterrupt
+        return tell(self, part, episodes)
+
+    monkeypatch.setattr(CertifiedExploration, "tell", tell_but_the_last)
+    with pytest.raises(KeyboardInterrupt):
+        cg.explore(**asked, out=tmp_path / "run")
+    monkeypatch.setattr(CertifiedExploration, "tell", tell)
+    assert cg.resume(tmp_path / "run").stopped == "budget"
+    assert cg.certify(tmp_path / "run") == cg.certify(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("play", ["exact", "counts"])

@@ -378,7 +378,6 @@ def _check_coverage(folder: RunFolder) -> Checked:
     shape = Shape(*arrays["visits"].shape)
     target = Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
     data = _Data.of(folder, shape, pooled=bool(arrays["pooled"]))
-    _check_result(folder, data)
     counts = data.counts
     missing = np.maximum(target.counts - target.collected(counts.visits), 0.0)
     if missing.any():
@@ -386,6 +385,7 @@ def _check_coverage(folder: RunFolder) -> Checked:
             f"{folder.path} does not cover its target: {np.count_nonzero(missing):,} of "
             f"{len(target):,} rows lack visits, {missing.sum():g} in all"
         )
+    _check_result(folder, data)
     numbers = {"rows": len(target), "visits": float(target.counts.sum())}
     return Checked("coverage", counts.n_episodes, numbers)
 

@@ -710,6 +710,8 @@ def _restore(run: AnyRun, arrays: Arrays) -> None:
             restore_counts(run.part.counts, saved)
     if run.n_before < 0 or (run.part is not None and run.part.played < 0):
         raise BadInput("counts.npz does not fit to this run (episodes below 0)")
+    if run.part is not None and run.part.over:
+        _finish(run, run.part)  # it was saved just before the algorithm was told
 
 
 def _check_progress(run: AnyRun) -> None:
