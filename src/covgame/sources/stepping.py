@@ -142,9 +142,12 @@ class StepSource:
         """Whether it says at the beginning of an episode which actions are allowed."""
         try:
             _, mask = self.stepper.reset(episode_seed(self.seed, STREAM, 0))
-        except Exception as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise EnvironmentFailed(f"the environment failed to begin with {said}") from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise EnvironmentFailed(
+                f"the environment failed to begin with {_said(error)}"
+            ) from error
         return mask is not None
 
     def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
@@ -155,10 +158,11 @@ class StepSource:
             raise EnvironmentFailed(
                 f"the environment failed in episode {episode}: {error}"
             ) from error
-        except Exception as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also sys.exit: an environment does not end a run
             raise EnvironmentFailed(
-                f"the environment failed in episode {episode} with {said}"
+                f"the environment failed in episode {episode} with {_said(error)}"
             ) from error
 
     def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
@@ -228,6 +232,10 @@ class StepSource:
             if allowed is None or allowed[action]:
                 return action
         return 0 if allowed is None else int(allowed.argmax())
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:

@@ -74,6 +74,8 @@ def restore_game(game: Game, arrays: Arrays) -> None:
         state.level = int(arrays["level"])
         state.total, state.variance, state.rate, state.shift = arrays["numbers"].tolist()
         game.collected[:] = game.target.collected(game.counts.visits)
+        if game.allowed is None and "allowed" in arrays:
+            game.allowed = arrays["allowed"].astype(np.bool_).reshape(game.counts.shape.hsa[1:])
 
 
 def restore_counts(counts: Counts, arrays: Arrays) -> None:
