@@ -54,6 +54,7 @@ class CompiledGame:
         self.kernel, self.game = kernel, game
         self.optimism, self.paper = self._optimism()
         self.heard = _heard(game.counts) if game.learns_within else {}
+        self.amid_learning = False
         self.bind()
 
     def bind(self) -> None:
@@ -138,11 +139,15 @@ class CompiledGame:
         game, path_next = self.game, self.workspace.path_next
         first, last = len(game.learnt), len(game.path)
         learn_steps: Any = self.kernel.learn_steps
+        self.amid_learning = True
         learn_steps(self.learnt, self.workspace, first, last)
         game.learnt += zip(game.path[first:], path_next[first:last].tolist(), strict=True)
+        self.amid_learning = False
 
     def abandon(self) -> None:
-        """``Game.abandon``."""
+        """``Game.abandon``; impossible if Ctrl-C came between counting steps and noting it."""
+        if self.amid_learning:
+            raise KeyboardInterrupt
         self._put_back()
         self.game.abandon()
         self.heard = _heard(self.game.counts) if self.game.learns_within else {}
