@@ -568,6 +568,29 @@ def test_a_second_signal_just_after_the_algorithm_was_told(
     assert run["episodes"] == whole["episodes"] == cg.certify(tmp_path / "run").episodes
 
 
+def test_broken_off_while_it_thinks_about_the_next_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks an algorithm for its answer that was left half-way, in an import for example."""
+    asked: Any = {"env": "garnet:states=3,actions=2,horizon=3", "epsilon": 1.5, "play": "counts"}
+    cg.explore(**asked, out=tmp_path / "whole")
+    next_part = CertifiedExploration.next_part
+
+    def broken_off(self: Any) -> Any:
+        if self.rounds < 20:
+            return next_part(self)
+        monkeypatch.setattr(CertifiedExploration, "bound", property(lambda self: self.nothing))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CertifiedExploration, "next_part", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            cg.explore(**asked, out=tmp_path / "run")
+    monkeypatch.undo()
+    cg.resume(tmp_path / "run")
+    assert cg.certify(tmp_path / "run") == cg.certify(tmp_path / "whole")
+
+
 @pytest.mark.usefixtures("always_saved")
 def test_a_part_that_is_over_is_told_after_resuming_even_without_a_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -765,7 +765,8 @@ def play_parts(run: AnyRun) -> Generator[AnyRun]:
         try:
             recorder = _recorder(run)
             while not (run.budget_left == 0 or interruption.wanted):
-                run.part = run.part or run.algorithm.next_part()
+                with one_step:
+                    run.part = run.part or run.algorithm.next_part()
                 if run.part is None:
                     break
                 for _ in _blocks(run, run.part, recorder, interruption, one_step):
@@ -808,8 +809,9 @@ def _blocks(
     """The blocks of one part, until it is over or something stops it."""
     if part.over:
         return
-    player, size = _player(run, part), FIRST_BLOCK
-    before = run.n_before
+    with one_step:
+        player = _player(run, part)
+    size, before = FIRST_BLOCK, run.n_before
     while not (part.over or run.budget_left == 0 or interruption.wanted):
         began = time.monotonic()
         limits = [
