@@ -290,7 +290,10 @@ def suprema() -> str:
     return _table(heads, rows)
 
 
-RULES = ("paper", "RF-Express", "RF-UCRL", "RF-UCRL sharpened")
+RULES = (
+    *("paper", "RF-Express", "RF-UCRL, H-h, 2 beta", "RF-UCRL, authors' code"),
+    "RF-UCRL, sharpened by us",
+)
 
 
 def certified() -> str:

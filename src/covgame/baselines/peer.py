@@ -35,9 +35,13 @@ class Peer(Protocol):
 
 @dataclass(frozen=True)
 class CuriousPeer(ABC):
-    """A peer that is one recursion: with its paper's confidence ``delta``, or practical without."""
+    """A peer that is one recursion: with its paper's confidence ``delta``, or practical without.
+
+    It counts visits by cell, or ``per_pair``: of a state and action at all stages together.
+    """
 
     delta: float | None = None
+    per_pair: bool = False
 
     @abstractmethod
     def curiosity(self, shape: Shape) -> Curiosity:

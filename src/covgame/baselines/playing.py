@@ -59,16 +59,19 @@ class PeerPlayer(PolicyCompiled):
         self.left -= len(block)
         return block if len(block) else self.play(episodes)
 
-    def _wonder(self, curiosity: Curiosity, most: int) -> None:
-        """Have compiled code plan before every episode."""
+    def _wonder(self, curiosity: Curiosity, episodes: int) -> None:
+        """Have compiled code plan before every episode, until so many are played in all."""
         shape = self.counts.shape
-        worth, spread = curiosity.listed(most)
+        most = episodes * (shape.horizon if curiosity.per_pair else 1)
+        worth, width, spread = curiosity.listed(most)
         reward = np.zeros(shape.hsa) if curiosity.reward is None else curiosity.reward
         offset = -1.0 if curiosity.log_offset is None else curiosity.log_offset
+        together = np.zeros((shape.states, shape.actions), dtype=np.int64)
         self.chances = None
         self.curious = self.kernel.Curious(
-            worth, spread, curiosity.caps, reward.reshape(shape.horizon, -1), curiosity.slope,
-            curiosity.learns_rewards, offset,
+            worth, width, spread, curiosity.caps, reward.reshape(shape.horizon, -1),
+            curiosity.slope, curiosity.learns_rewards, offset, curiosity.per_pair, curiosity.clips,
+            together, together.reshape(-1), np.zeros(shape.pairs),
         )  # fmt: skip
 
 

@@ -267,6 +267,14 @@ class Counts:
         fraction, exponent = math.frexp(float(others / (own - others)))
         return math.ldexp(math.floor(fraction * BORROWED_STEPS + 0.5) / BORROWED_STEPS, exponent)
 
+    def lent(self, observed: FloatArray) -> FloatArray:
+        """How many observations each row of a stage gets from the pool."""
+        if self.pool is None:
+            return np.zeros(len(observed))
+        extra = np.minimum(self.borrowed, self.pool.total - observed)
+        extra[observed >= SETTLED * self.borrowed] = 0.0
+        return extra
+
     def _rows(self, h: int) -> tuple[int, int]:
         first = 0 if self.pooled else h * self.shape.pairs
         return first, first + self.shape.pairs
@@ -283,8 +291,7 @@ class Counts:
         if self.pool is None:
             return mean, square, observed
         pool_mean, pool_square = self.pool.moments(0, self.shape.pairs, values)
-        extra = np.minimum(self.borrowed, self.pool.total - observed)
-        extra[observed >= SETTLED * self.borrowed] = 0.0
+        extra = self.lent(observed)
         trust = extra / np.where(extra > 0, observed + extra, 1.0)
         mean = mean + trust * (pool_mean - mean)
         square = square + trust * (pool_square - square)

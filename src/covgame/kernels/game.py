@@ -152,12 +152,18 @@ class Curious(NamedTuple):
     """``baselines.curiosity.Curiosity``, its functions of visits listed."""
 
     worth: Any  # (visits,)
+    width: Any  # (visits,)
     spread: Any  # (visits,)
     caps: Any  # (H,)
     reward: Any  # (H, S * A)
     slope: Any
     learns_rewards: Any
     log_offset: Any  # negative for none
+    per_pair: Any
+    clips: Any
+    pair_visits: Any  # (S, A), written on: the visits of all stages
+    flat_pair_visits: Any  # (S * A,), the same memory
+    pair_sums: Any  # (S * A,), written on: their rewards
 
 
 class Record(NamedTuple):
@@ -1425,46 +1431,86 @@ def play_counted(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _wonder(reward, sums, visits, constant, cap, curious, mean, square, observed, q):  # type: ignore[no-untyped-def]
+def _sum_stages(by_cell, together):  # type: ignore[no-untyped-def]
+    """What is counted per cell, of all stages together; returns its sum."""
+    together[:] = 0
+    total = by_cell[0] - by_cell[0]
+    for first in range(0, len(by_cell), len(together)):
+        for pair in range(len(together)):
+            together[pair] += by_cell[first + pair]
+            total += by_cell[first + pair]
+    return total
+
+
+@compiled
+def _wonder(  # type: ignore[no-untyped-def]
+    reward, sums, visits, constant, cap, curious, anywhere, mean, square, observed, q
+):
     """One stage of ``Curiosity.plan``; ``mean`` is None at the last stage."""
-    worth, spread = curious.worth, curious.spread
+    worth, width, spread, clips = curious.worth, curious.width, curious.spread, curious.clips
     slope, learns_rewards = curious.slope, curious.learns_rewards
     for i in range(len(q)):
         n = visits[i]
-        value = constant + worth[n] + reward[i]
+        value = constant + worth[n] + cap * width[n] + reward[i]
         if learns_rewards:
             value = value + sums[i] / max(n, 1)
         if mean is not None:
             variance = square[i] - mean[i] * mean[i]
             variance = variance if variance > 0.0 else 0.0
-            value = value + slope * mean[i] + math.sqrt(spread[n] * variance)
-            if observed[i] <= 0.0:
+            expected = mean[i] if clips or observed[i] > 0.0 else anywhere
+            value = value + slope * expected + math.sqrt(spread[n] * variance)
+            if clips and observed[i] <= 0.0:
                 value = cap
-        q[i] = value if value < cap else cap
+        q[i] = value if value < cap or not clips else cap
+
+
+@compiled
+def _mean_value(values, h, states):  # type: ignore[no-untyped-def]
+    """The mean over all states of the values of stage h."""
+    total = 0.0
+    for s in range(states):
+        total += values[h, s]
+    return total / states
 
 
 @compiled
 def _plan_curiously(learnt, n_episodes, curious, workspace):  # type: ignore[no-untyped-def]
     """``Curiosity.plan``: fills ``chosen``."""
     visits, pooled, rows, entries = learnt.visits, learnt.pooled, learnt.rows, learnt.entries
+    pool_rows, pool_entries, borrowing = learnt.pool_rows, learnt.pool_entries, learnt.borrowing
     chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
     mean, square, observed, share, q = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    H, pairs = len(visits), len(q)
+    pool_mean, pool_square, pool_observed = scratch[5], scratch[6], scratch[7]
+    H, pairs, per_pair = len(visits), len(q), curious.per_pair
+    here, sums, ties, t = curious.flat_pair_visits, curious.pair_sums, visits[0], n_episodes
+    if per_pair:
+        t = _sum_stages(learnt.flat_visits, here)
+        _sum_stages(learnt.reward_sums, sums)
+        ties = curious.pair_visits
     constant, scale = 0.0, 1.0
     if curious.log_offset >= 0.0:
-        constant = scale = math.log(n_episodes + curious.log_offset)
+        constant = scale = math.log(t + curious.log_offset)
+    if borrowing:
+        _observations(pool_rows, ZERO, pool_observed, share)
+    kappa = _borrowed(learnt.agreement)
     for h in range(H - 1, -1, -1):
-        here = learnt.flat_visits[h * pairs : (h + 1) * pairs]
-        sums = learnt.reward_sums[h * pairs : (h + 1) * pairs]
+        if not per_pair:
+            here = learnt.flat_visits[h * pairs : (h + 1) * pairs]
+            sums = learnt.reward_sums[h * pairs : (h + 1) * pairs]
+            ties = visits[h]
         cap, reward = curious.caps[h] * scale, curious.reward[h]
         if h == H - 1:
-            _wonder(reward, sums, here, constant, cap, curious, None, None, None, q)
+            _wonder(reward, sums, here, constant, cap, curious, 0.0, None, None, None, q)
         else:
             first = ZERO if pooled else h * pairs
             _moments(rows, entries, first, values, h + 1, mean, square)
             _observations(rows, first, observed, share)
-            _wonder(reward, sums, here, constant, cap, curious, mean, square, observed, q)
-        _act(q, visits[h], chosen[h], values[h])
+            if borrowing:
+                _moments(pool_rows, pool_entries, ZERO, values, h + 1, pool_mean, pool_square)
+                _borrow(kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share)
+            anywhere = _mean_value(values, h + 1, visits.shape[1])
+            _wonder(reward, sums, here, constant, cap, curious, anywhere, mean, square, observed, q)
+        _act(q, ties, chosen[h], values[h])
 
 
 @playing
@@ -1483,6 +1529,8 @@ def play_policy(  # type: ignore[no-untyped-def]
     steps = ZERO
     for played in range(most_episodes):
         if not _has_room(learnt.entries, learnt.used, H):
+            return POOL_FULL, played, steps
+        if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
             return POOL_FULL, played, steps
         if curious is not None:
             _plan_curiously(learnt, first_episode + played, curious, workspace)
@@ -1513,26 +1561,45 @@ def play_policy(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _path_of_row(entry, entries, end, unions, later, never):  # type: ignore[no-untyped-def]
-    """``NearestGoal``: (steps to go, probability to end without a goal) after a known row."""
+def _path_of_row(entry, entries, end, n, unions, b, later, never):  # type: ignore[no-untyped-def]
+    """``NearestGoal._mean_paths`` of a row, as optimistic as after n observations."""
+    loss, root, flat = b / n, 1.0, 1.0
+    if unions > 0.0:
+        loss, root, flat = math.log(n * unions) / n, 4.0, 28.0
     to_go, without = 0.0, 0.0
     for place in range(entry.start, entry.start + entry.size):
         successor = entries[place].successor
         successor = end if successor == END else successor
         chance = entries[place].count * entry.share
-        if unions > 0.0:
-            width = math.log(entry.total * unions) * entry.share
-            chance = max(chance - 4 * math.sqrt(chance * width) - 28 * width, 0.0)
+        chance = max(chance - root * math.sqrt(chance * loss) - flat * loss, 0.0)
         to_go += chance * later[successor]
         without += chance * never[successor]
-    return 1.0 + to_go, without
+    return to_go, without
 
 
 @compiled
-def _shortest_paths(learnt, goals, unions, restart, chosen, values, paths):  # type: ignore[no-untyped-def]
+def _path_after(  # type: ignore[no-untyped-def]
+    own, entries, shared, pool_entries, kappa, end, unions, b, later, never
+):
+    """``NearestGoal._paths_after`` of one pair; ``shared`` is its row of the pool."""
+    n = float(own.total)
+    lent = min(kappa, shared.total - n) if n < SETTLED * kappa else 0.0
+    if lent <= 0.0:
+        return _path_of_row(own, entries, end, n, unions, b, later, never)
+    n += lent
+    to_go, without = _path_of_row(own, entries, end, n, unions, b, later, never)
+    others, missed = _path_of_row(shared, pool_entries, end, n, unions, b, later, never)
+    trust = lent / n
+    return to_go + trust * (others - to_go), without + trust * (missed - without)
+
+
+@compiled
+def _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths):  # type: ignore[no-untyped-def]
     """``NearestGoal._plan_once``; the answer for the start is in ``values[0]``."""
     H, S, A = learnt.visits.shape
     rows, entries, pooled, visits = learnt.rows, learnt.entries, learnt.pooled, learnt.visits
+    pool_rows, pool_entries, borrowing = learnt.pool_rows, learnt.pool_entries, learnt.borrowing
+    kappa = _borrowed(learnt.agreement)
     for h in range(H - 1, -1, -1):
         later, never = values[(h + 1) % 2, 0], values[(h + 1) % 2, 1]
         later[S], never[S] = 0.0, 1.0
@@ -1540,14 +1607,20 @@ def _shortest_paths(learnt, goals, unions, restart, chosen, values, paths):  # t
             best, action = np.inf, 0
             for a in range(A):
                 pair = s * A + a
-                entry = rows[pair if pooled else h * S * A + pair]
                 to_go, without = 1.0, 1.0
                 if goals[h, pair]:
                     to_go, without = 0.0, 0.0
-                elif h + 1 < H and entry.total == 0:
-                    without = 0.0
                 elif h + 1 < H:
-                    to_go, without = _path_of_row(entry, entries, S, unions, later, never)
+                    own = rows[pair if pooled else h * S * A + pair]
+                    if borrowing:
+                        to_go, without = _path_after(
+                            own, entries, pool_rows[pair], pool_entries, kappa, S, unions, b,
+                            later, never,
+                        )  # fmt: skip
+                    else:
+                        n = float(own.total)
+                        to_go, without = _path_of_row(own, entries, S, n, unions, b, later, never)
+                    to_go = 1.0 + to_go
                 paths[0, pair], paths[1, pair] = to_go, without
                 length = to_go + without * restart
                 fewer = length == best and visits[h, s, a] < visits[h, s, action]
@@ -1560,12 +1633,12 @@ def _shortest_paths(learnt, goals, unions, restart, chosen, values, paths):  # t
 
 @compiled
 def nearest_goal(  # type: ignore[no-untyped-def]
-    learnt, n_episodes, goals, unions, most_rounds, close, chosen, values, paths
+    learnt, n_episodes, goals, unions, b, most_rounds, close, chosen, values, paths
 ):
     """``NearestGoal.plan``: fills ``chosen``."""
     restart = 0.0
     for _ in range(most_rounds):
-        _shortest_paths(learnt, goals, unions, restart, chosen, values, paths)
+        _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths)
         steps, missed = 0.0, 0.0
         for s in range(learnt.visits.shape[1]):
             share = learnt.starts[s] / max(1, n_episodes)

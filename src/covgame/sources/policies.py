@@ -112,9 +112,13 @@ class PolicyCompiled:
             min(episodes, self.most), first, self.source.seed, STREAM, self.chances, self.curious,
             self.world, self.learnt, self.workspace, self.record, self.recording,
         )  # fmt: skip
-        self.counts.table.used = int(self.learnt.used[0])
+        tables = (self.counts.table, self.counts.pool)
+        for table, used in zip(tables, (self.learnt.used, self.learnt.pool_used), strict=True):
+            if table is not None:
+                table.used = int(used[0])
+                if why == self.kernel.POOL_FULL:
+                    table.make_room(len(table.entries) + 1)
         self.counts.n_episodes += played
         if why == self.kernel.POOL_FULL:
-            self.counts.table.make_room(len(self.counts.table.entries) + 1)
             self._bind()
         return recorded_block(self.record, first, played, steps if self.recording else 0)
