@@ -14,8 +14,16 @@ from covgame.baselines.gosprl import NearestGoal, gosprl
 from covgame.baselines.learn2explore import budget, games
 from covgame.baselines.max_entropy import MaxEntropy
 from covgame.baselines.pedel import Pedel
-from covgame.baselines.peer import Peer, Stretch
-from covgame.baselines.playing import PeerPlayer, Player, RoundsPlayer, Watch, episodes_to_cover
+from covgame.baselines.peer import ANY, FOREVER, Peer, Stretch
+from covgame.baselines.playing import (
+    GoalsPlayer,
+    PeerPlayer,
+    Player,
+    RoundsPlayer,
+    Watch,
+    episodes_to_cover,
+    play_readable,
+)
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
 from covgame.baselines.rf_ucrl import AUTHORS, RFUCRL, RULES, StoppingRule
@@ -27,6 +35,7 @@ from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
+from covgame.mdp.transitions import Transitions
 from covgame.pac.worst_case import worst_reward
 from covgame.sources.by_counts import Urns, draw_visits
 from covgame.sources.environments import make
@@ -37,7 +46,8 @@ from covgame.types import END, IntArray, Policy, Shape
 
 UNTOLD = [name for name, method in METHODS.items() if not method.told]
 TOLD = [name for name, method in METHODS.items() if method.told]
-BLIND = (FLOW, "UCBVI", "UCBVI, paper")  # do not look at the target, or at what they are for
+BLIND = (FLOW, "UCBVI", "BPI-UCBVI, paper")  # do not look at the target, or at what they are for
+BY_PAIR = ("EntGame, authors' code", "RF-UCRL, authors' code", "RF-Express, paper, by pair")
 PEER_FORMS: dict[str, Peer] = {
     "uniform random": UniformRandom(),
     "RF-UCRL": RFUCRL(),
@@ -46,16 +56,21 @@ PEER_FORMS: dict[str, Peer] = {
     "RF-UCRL, paper, H-h": RFUCRL(0.1, rule=RULES["H-h, 2 beta"]),
     "RF-Express": RFExpress(),
     "RF-Express, pairs": RFExpress(per_pair=True, scale=0.03),
+    "RF-Express, pairs, replans": RFExpress(per_pair=True, replans=True),
     "RF-Express, paper": RFExpress(0.1),
     "EntGame": EntGame(),
+    "EntGame, replans": EntGame(replans=True),
+    "EntGame, pairs, replans": EntGame(per_pair=True, b=0.0, replans=True),
     "EntGame, pairs, no bonus": EntGame(per_pair=True, b=0.0),
     "EntGame, paper": EntGame(0.1),
     "EntGame, paper, pairs": EntGame(0.1, per_pair=True),
     "MaxEnt": MaxEntropy(),
     "MaxEnt, pairs": MaxEntropy(smoothing=0.1, per_pair=True),
+    "MaxEnt, pairs, replans": MaxEntropy(per_pair=True, replans=True),
     "MaxEnt, 7 a policy": MaxEntropy(7),
     "UCBVI": UCBVI(),
     "UCBVI, pairs": UCBVI(per_pair=True, b=0.3),
+    "UCBVI, replans": UCBVI(replans=True),
     "UCBVI, paper": UCBVI(0.1),
 }
 
@@ -127,7 +142,7 @@ def test_who_is_told_the_target_ends_when_it_is_covered(name: str) -> None:
 @pytest.mark.parametrize("name", UNTOLD)
 def test_who_is_not_told_never_ends_and_explores(name: str) -> None:
     model = world(STATIONARY)
-    target = cells(model, 1)
+    target = uniform(1, "pair" if name in BY_PAIR else "cell").resolve(model.transitions)
     player = METHODS[name].start(model, target, 0)
     (tau,) = episodes_to_cover(player, [target], [5_000])
     assert not player.finished
@@ -178,7 +193,7 @@ def test_compiled_peers_play_the_episodes_of_the_readable_ones(
     while readable.n_episodes < 60:
         stretch = peer.ask(readable)
         for _ in range(min(stretch.episodes, 60 - readable.n_episodes)):
-            readable.add(source.play(stretch.policy(readable), readable.n_episodes))
+            play_readable(stretch, readable, source)
     np.testing.assert_array_equal(readable.visits, compiled.counts.visits)
     np.testing.assert_array_equal(readable.reward_sums, compiled.counts.reward_sums)
 
@@ -200,6 +215,25 @@ def test_compiled_shortest_paths_are_the_readable_ones(
             player.play(1)
         visits.append(player.counts.visits)
     np.testing.assert_array_equal(visits[0], visits[1])
+    game = gosprl(target, pooled=pooled, delta=delta, b=b)
+    fast = GoalsPlayer(game, NearestGoal(delta, b), SimulatedSource(model, 2))
+    np.testing.assert_array_equal(visits[0], recounted(fast, 60))
+    np.testing.assert_array_equal(visits[0], fast.counts.visits)
+
+
+def test_compiled_mixtures_are_the_readable_ones() -> None:
+    model = world(GARNET)
+    source = SimulatedSource(model, 4)
+    compiled = PeerPlayer(
+        RFRLExplore(2, 9, replans=True), Counts(model.shape, pooled=False), source
+    )
+    visits = recounted(compiled, 90)
+    peer, readable = RFRLExplore(2, 9, replans=True), Counts(model.shape, pooled=False)
+    while readable.n_episodes < 90:
+        stretch = peer.ask(readable)
+        for _ in range(min(stretch.episodes, 90 - readable.n_episodes)):
+            play_readable(stretch, readable, source)
+    np.testing.assert_array_equal(readable.visits, visits)
 
 
 def test_the_list_of_worths_grows_without_changing() -> None:
@@ -334,14 +368,17 @@ def test_rf_rl_explore_learns_first_and_then_goes_through_what_it_learnt() -> No
     model = world("garnet:states=2,actions=2,horizon=2,branching=2")
     peer, counts = RFRLExplore(episodes_each=3), Counts(model.shape, pooled=False)
     source = SimulatedSource(model, 0)
-    lengths = []
-    for _ in range(10):
+    lengths, drawn = [], []
+    for _ in range(5):
         stretch = peer.ask(counts)
         lengths.append(stretch.episodes)
-        for _ in range(stretch.episodes):
-            counts.add(source.play(stretch.policy(counts), counts.n_episodes))
-    assert lengths == [3] * 4 + [1] * 6
-    assert all(policy.is_stochastic for policy in peer.learnt)
+        for _ in range(min(stretch.episodes, 40)):
+            drawn.append(stretch.policy(counts))
+            counts.add(source.play(drawn[-1], counts.n_episodes))
+    assert lengths == [3] * 4 + [FOREVER]
+    assert all((table == ANY).sum() == 1 for table in peer.learnt)
+    anywhere = {tuple(np.argwhere(policy.table[..., 0] == 0.5)[0]) for policy in drawn[12:]}
+    assert anywhere == {(h, s) for h in range(2) for s in range(2)}
 
 
 def test_a_curiosity_clips_and_adds_up() -> None:
@@ -362,6 +399,21 @@ def test_per_pair_a_visit_counts_for_every_stage() -> None:
     for per_pair, action in ((False, 0), (True, 1)):
         policy = RFExpress(per_pair=per_pair).curiosity(counts.shape).policy(counts)
         assert policy.table[1, 0] == action
+
+
+def test_who_replans_does_not_try_the_same_twice_in_an_episode() -> None:
+    """A state that every action leaves where it is: each step is another action."""
+    shape = Shape(4, 1, 4)
+    stays = Transitions.from_entries(
+        shape, np.ones(1), np.arange(4), np.zeros(4, dtype=np.int64), np.ones(4), stationary=True
+    )
+    source = SimulatedSource(TabularMDP(stays, np.zeros((1, 1, 4))), 0)
+    tried = {}
+    for replans in (False, True):
+        peer, counts = RFExpress(per_pair=True, replans=replans), Counts(shape, pooled=True)
+        play_readable(peer.ask(counts), counts, source)
+        tried[replans] = int((counts.visits.sum(axis=0) > 0).sum())
+    assert tried == {False: 1, True: 4}
 
 
 def test_entropy_per_pair_counts_steps() -> None:

@@ -9,7 +9,8 @@ and Q_h = cap_h where no transition was seen. Bonuses of RF-UCRL, RF-Express, UC
 rewards of entropy methods are all such functions of n; the peers differ in nothing else.
 
 n counts the visits of a cell, or, ``per_pair``, those of its state and action at all stages, as the
-public code of several authors does; t then counts steps instead of episodes.
+public code of several authors does; t then counts steps instead of episodes. Whoever ``replans``
+does so within an episode, too: whenever the visits of a pair have doubled.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Curiosity:
     learns_rewards: bool = False  # adds the mean reward seen so far
     log_offset: float | None = None  # c(t) = log(t + offset), which then multiplies the caps too
     per_pair: bool = False  # visits, and rewards seen, of all stages together
+    replans: bool = False  # within an episode
     clips: bool = True  # if not: no min, and what was never tried leads to any state alike
     _listed: list[FloatArray] = field(default_factory=list, repr=False)  # (3, visits), if asked for
 

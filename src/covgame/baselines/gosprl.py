@@ -107,9 +107,13 @@ class NearestGoal:
             sum_by_index(row, chance * never[successor], pairs),
         )
 
+    def unions(self, counts: Counts) -> float:
+        """SAH/delta, and -1 for the practical form."""
+        return -1.0 if self.delta is None else counts.shape.cells / self.delta
+
     def width(self, counts: Counts, n: float) -> float:
         """L = log(SAH n/delta), or b."""
-        return self.b if self.delta is None else math.log(n * (counts.shape.cells / self.delta))
+        return self.b if self.delta is None else math.log(n * self.unions(counts))
 
 
 class CompiledNearestGoal(NearestGoal):
@@ -122,10 +126,9 @@ class CompiledNearestGoal(NearestGoal):
         shape = counts.shape
         goals = reward.reshape(shape.horizon, -1) > 0
         chosen = np.zeros(shape.hs, dtype=np.int64)
-        unions = -1.0 if self.delta is None else shape.cells / self.delta
         nearest_goal: Any = kernel.nearest_goal
         nearest_goal(
-            learnt_arrays(kernel, counts), counts.n_episodes, goals, unions, self.b,
+            learnt_arrays(kernel, counts), counts.n_episodes, goals, self.unions(counts), self.b,
             MOST_ROUNDS, CLOSE, chosen, np.zeros((2, 2, shape.states + 1)),
             np.zeros((2, shape.pairs)),
         )  # fmt: skip

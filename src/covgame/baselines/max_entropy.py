@@ -26,6 +26,7 @@ class MaxEntropy:
     episodes: int = 1
     smoothing: float = 1.0  # sigma, in visits
     per_pair: bool = False
+    replans: bool = False
 
     def ask(self, counts: Counts) -> Stretch:
         sigma = self.smoothing
@@ -34,6 +35,7 @@ class MaxEntropy:
             lambda n: -np.log(n + sigma),
             log_offset=1.0 + sigma,
             per_pair=self.per_pair,
+            replans=self.replans,
         )
         if self.episodes == 1:
             return Stretch(oracle)

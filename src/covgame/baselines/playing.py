@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Protocol
 
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Peer, Stretch
-from covgame.episodes import Block, as_block
+from covgame.baselines.gosprl import CLOSE, MOST_ROUNDS, NearestGoal
+from covgame.baselines.peer import Mixture, Peer, Stretch
+from covgame.episodes import Block, Episode, as_block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.sources.compiled import CompiledPlayer
@@ -36,6 +38,50 @@ class Player(Protocol):
         ...
 
 
+def play_readable(stretch: Stretch, counts: Counts, source: SimulatedSource) -> Episode:
+    """Play and count one episode; what ``PeerPlayer`` does in compiled code.
+
+    The source plays the same steps for the same actions, so whoever changes its mind on the way
+    may play the episode again from its beginning.
+    """
+    plan, policy = stretch.plan, stretch.policy(counts)
+    first = counts.shape.horizon
+    if isinstance(plan, Curiosity) and plan.replans:
+        first = 0
+    while True:
+        episode = source.play(policy, counts.n_episodes)
+        step = _first_doubling(counts, episode, first)
+        if step is None or not isinstance(plan, Curiosity):
+            counts.add(episode)
+            return episode
+        first, table = step + 1, policy.table.copy()
+        so_far = deepcopy(counts)
+        so_far.add(_beginning(episode, first))
+        table[first:] = plan.policy(so_far).table[first:]
+        policy = Policy.deterministic(table, counts.shape.actions)
+
+
+def _first_doubling(counts: Counts, episode: Episode, first: int) -> int | None:
+    """The first step from there on, but for the last, that doubles the visits of its pair."""
+    visits = counts.visits.sum(axis=0)
+    for step, (s, a) in enumerate(
+        zip(episode.state.tolist(), episode.action.tolist(), strict=True)
+    ):
+        visits[s, a] += 1
+        if first <= step < len(episode.state) - 1 and visits[s, a].item().bit_count() == 1:
+            return step
+    return None
+
+
+def _beginning(episode: Episode, steps: int) -> Episode:
+    return Episode(
+        episode.state[:steps],
+        episode.action[:steps],
+        episode.reward[:steps],
+        episode.next_state[:steps],
+    )
+
+
 class PeerPlayer(PolicyCompiled):
     """Asks a peer and plays what it says."""
 
@@ -52,12 +98,20 @@ class PeerPlayer(PolicyCompiled):
             self.left = self.stretch.episodes
             if isinstance(self.stretch.plan, Policy):
                 self.change(self.stretch.plan)
+            elif isinstance(self.stretch.plan, Mixture):
+                self._mix(self.stretch.plan)
         most = min(episodes, self.left, self.most)
         if isinstance(self.stretch.plan, Curiosity):
             self._wonder(self.stretch.plan, self.counts.n_episodes + most)
         block = super().play(most)
         self.left -= len(block)
         return block if len(block) else self.play(episodes)
+
+    def _mix(self, mixture: Mixture) -> None:
+        """Have compiled code draw a policy before every episode."""
+        uniform = np.full(self.counts.shape.actions, 1.0 / self.counts.shape.actions)
+        self.chances = self.curious = None
+        self.mixed = self.kernel.Mixed(mixture.tables, uniform, mixture.seed, mixture.stream)
 
     def _wonder(self, curiosity: Curiosity, episodes: int) -> None:
         """Have compiled code plan before every episode, until so many are played in all."""
@@ -67,11 +121,12 @@ class PeerPlayer(PolicyCompiled):
         reward = np.zeros(shape.hsa) if curiosity.reward is None else curiosity.reward
         offset = -1.0 if curiosity.log_offset is None else curiosity.log_offset
         together = np.zeros((shape.states, shape.actions), dtype=np.int64)
-        self.chances = None
+        self.chances = self.mixed = None
         self.curious = self.kernel.Curious(
             worth, width, spread, curiosity.caps, reward.reshape(shape.horizon, -1),
-            curiosity.slope, curiosity.learns_rewards, offset, curiosity.per_pair, curiosity.clips,
-            together, together.reshape(-1), np.zeros(shape.pairs),
+            curiosity.slope, curiosity.learns_rewards, offset, curiosity.per_pair,
+            curiosity.replans, curiosity.clips, together, together.reshape(-1),
+            np.zeros(shape.pairs),
         )  # fmt: skip
 
 
@@ -102,6 +157,33 @@ class GamesPlayer:
         if self.player.game.covered:
             self._next_game()
         return block if len(block) or self.finished else self.play(episodes)
+
+
+class GoalsPlayer(PolicyCompiled):
+    """Plays GOSPRL's game in compiled code: the same episodes as ``RoundsPlayer``."""
+
+    def __init__(self, game: Game, planner: NearestGoal, source: SimulatedSource) -> None:
+        uniform = Policy.uniform(game.target.shape)
+        super().__init__(uniform, game.counts, source, most=BLOCK, record=True)
+        self.game, target, shape = game, game.target, game.target.shape
+        self.chances = None
+        goals = target.cell_rewards(game.state.weights).reshape(-1) > 0
+        sizes = np.bincount(target.members.row, minlength=len(target))
+        self.goals = self.kernel.Goals(
+            target.counts, game.collected, target.any_stage,
+            np.concatenate([[0], np.cumsum(sizes)]), target.members.cell, *target.by_cell,
+            goals.reshape(shape.horizon, -1), goals,
+            np.zeros((2, 2, shape.states + 1)), np.zeros((2, shape.pairs)),
+            planner.unions(self.counts), planner.b, MOST_ROUNDS, CLOSE,
+        )  # fmt: skip
+
+    @property
+    def finished(self) -> bool:
+        return self.game.covered
+
+    def play(self, episodes: int) -> Block:
+        block = super().play(episodes)
+        return block if len(block) or self.finished else super().play(episodes)
 
 
 class RoundsPlayer:

@@ -10,15 +10,14 @@ none was found.)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import ANY, Mixture, Stretch
 from covgame.game.counts import Counts
-from covgame.rng import uniforms
-from covgame.types import FloatArray, Policy, Shape
+from covgame.types import FloatArray, IntArray, Shape
 
 SMALL = 0.03
 STREAM = 7
@@ -50,28 +49,19 @@ class RFRLExplore:
     episodes_each: int = 25
     seed: int = 0
     per_pair: bool = False
-    learnt: list[Policy] = field(default_factory=list)
-    learning: bool = False
+    replans: bool = False
+    learnt: list[IntArray] = field(default_factory=list)  # (H, S), ANY at their goals
+    learning: Curiosity | None = None
 
     def ask(self, counts: Counts) -> Stretch:
         shape = counts.shape
-        goals = [(h, s) for h in range(shape.horizon) for s in range(shape.states)]
-        if self.learning:
-            h, s = goals[len(self.learnt)]
-            self.learnt.append(_then_anything(self._goal(shape, h, s).policy(counts), h, s))
-        if len(self.learnt) < len(goals):
-            self.learning = True
-            return Stretch(self._goal(shape, *goals[len(self.learnt)]), self.episodes_each)
-        self.learning = False
-        number = float(uniforms(self.seed, STREAM, counts.n_episodes, 1)[0])
-        return Stretch(self.learnt[int(number * len(self.learnt))], 1)
-
-    def _goal(self, shape: Shape, h: int, s: int) -> Curiosity:
-        return reaching(shape, h, s, per_pair=self.per_pair)
-
-
-def _then_anything(policy: Policy, h: int, s: int) -> Policy:
-    """The policy with a uniform action in s at stage h."""
-    chances = policy.probabilities()
-    chances[h, s] = 1.0 / policy.actions
-    return Policy.stochastic(chances)
+        if self.learning is not None:
+            table = self.learning.policy(counts).table.copy()
+            table[divmod(len(self.learnt), shape.states)] = ANY
+            self.learnt.append(table)
+        if len(self.learnt) == shape.horizon * shape.states:
+            return Stretch(Mixture(np.array(self.learnt), self.seed, STREAM))
+        goal = divmod(len(self.learnt), shape.states)
+        bonus = reaching(shape, *goal, per_pair=self.per_pair)
+        self.learning = replace(bonus, replans=self.replans)
+        return Stretch(self.learning, self.episodes_each)

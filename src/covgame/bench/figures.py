@@ -59,7 +59,7 @@ def draw_ladder(results: Sequence[Result], path: Path) -> None:
         if points:
             _draw_line(axes, points, method)
     axes.axhline(1.0, color="black", linewidth=1.2)
-    axes.annotate("phi*: on average nobody can be below", (1.1, 1.0), xytext=(0, -11),
+    axes.annotate("phi*: who always covers is not below on average", (1.1, 1.0), xytext=(0, -11),
                   textcoords="offset points", fontsize=8)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="visits wanted of every cell",
              ylabel="episodes / phi*", title=f"{RIVER}; hollow: stopped there")  # fmt: skip

@@ -16,7 +16,7 @@ from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL, RULES
 from covgame.baselines.ucbvi import BPIUCBVI
 from covgame.bench.dense import DensePlanner
-from covgame.bench.experiments import DENSE, WHOLE, Experiment
+from covgame.bench.experiments import DENSE, LEAST_LIMIT, WHOLE, Experiment
 from covgame.bench.methods import APART, DELTA, method_named
 from covgame.bench.results import Row
 from covgame.errors import BadInput
@@ -76,7 +76,7 @@ def priced(env: str, asked: str) -> tuple[Target, float]:
 def cover(experiment: Experiment) -> Iterator[Row]:
     """Episodes until each target is covered, or where the run was stopped."""
     found = [priced(experiment.env, target) for target in experiment.targets]
-    limits = [math.ceil(experiment.limit * phi) for _, phi in found]
+    limits = [max(LEAST_LIMIT, math.ceil(experiment.limit * phi)) for _, phi in found]
     method = method_named(experiment.method)
     player = method.start(world(experiment.env), found[0][0], experiment.seed)
     taus = episodes_to_cover(player, [target for target, _ in found], limits)

@@ -160,10 +160,40 @@ class Curious(NamedTuple):
     learns_rewards: Any
     log_offset: Any  # negative for none
     per_pair: Any
+    replans: Any
     clips: Any
     pair_visits: Any  # (S, A), written on: the visits of all stages
     flat_pair_visits: Any  # (S * A,), the same memory
     pair_sums: Any  # (S * A,), written on: their rewards
+
+
+class Mixed(NamedTuple):
+    """``baselines.peer.Mixture``: policies of which one is drawn before every episode."""
+
+    tables: Any  # (policies, H, S), ANY where every action is as good
+    uniform: Any  # (A,)
+    seed: Any
+    stream: Any
+
+
+class Goals(NamedTuple):
+    """What GOSPRL looks for: the rows of a target, which cells are goals, and room to plan."""
+
+    counts: Any  # (G,)
+    collected: Any  # (G,)
+    any_stage: Any  # (G,)
+    row_start: Any
+    row_cell: Any
+    cell_start: Any
+    cell_row: Any
+    by_stage: Any  # (H, S * A), whether a cell is a goal
+    by_cell: Any  # (H * S * A,), the same memory
+    values: Any  # (2, 2, S + 1)
+    paths: Any  # (2, S * A)
+    unions: Any
+    b: Any
+    most_rounds: Any
+    close: Any
 
 
 class Record(NamedTuple):
@@ -176,6 +206,8 @@ class Record(NamedTuple):
     next_state: Any
 
 
+ANY = -1
+"""In a table of actions: all of them are as good."""
 FIRST_CAPACITY = SuccessorTable.FIRST_CAPACITY
 ZERO = np.int64(0)
 KNOWN, DUE, LEANS = np.uint8(1), np.uint8(2), np.uint8(4)
@@ -1070,14 +1102,19 @@ def _count_episode(learnt, standing, path, path_next, path_reward, length):  # t
             _note_successor(standing, head, rows, entries, row, h, following, shape)
 
 
+@inlined
+def _earned(key, h, s, a, rewards):  # type: ignore[no-untyped-def]
+    """What a step earns."""
+    return 1.0 if _uniform(key, 3 + 3 * h) < rewards[h % len(rewards), s, a] else 0.0
+
+
 @compiled
 def _earn(key, path, path_reward, length, shape, rewards):  # type: ignore[no-untyped-def]
     """What the steps of an episode earn."""
     _, S, A = shape
     for h in range(length):
         pair = path[h] % (S * A)
-        mean = rewards[h % len(rewards), pair // A, pair % A]
-        path_reward[h] = 1.0 if _uniform(key, 3 + 3 * h) < mean else 0.0
+        path_reward[h] = _earned(key, h, pair // A, pair % A, rewards)
 
 
 @compiled
@@ -1474,8 +1511,8 @@ def _mean_value(values, h, states):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _plan_curiously(learnt, n_episodes, curious, workspace):  # type: ignore[no-untyped-def]
-    """``Curiosity.plan``: fills ``chosen``."""
+def _plan_curiously(learnt, n_episodes, curious, workspace, earliest):  # type: ignore[no-untyped-def]
+    """``Curiosity.plan``: fills ``chosen`` from the stage ``earliest`` on."""
     visits, pooled, rows, entries = learnt.visits, learnt.pooled, learnt.rows, learnt.entries
     pool_rows, pool_entries, borrowing = learnt.pool_rows, learnt.pool_entries, learnt.borrowing
     chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
@@ -1493,7 +1530,7 @@ def _plan_curiously(learnt, n_episodes, curious, workspace):  # type: ignore[no-
     if borrowing:
         _observations(pool_rows, ZERO, pool_observed, share)
     kappa = _borrowed(learnt.agreement)
-    for h in range(H - 1, -1, -1):
+    for h in range(H - 1, earliest - 1, -1):
         if not per_pair:
             here = learnt.flat_visits[h * pairs : (h + 1) * pairs]
             sums = learnt.reward_sums[h * pairs : (h + 1) * pairs]
@@ -1511,53 +1548,6 @@ def _plan_curiously(learnt, n_episodes, curious, workspace):  # type: ignore[no-
             anywhere = _mean_value(values, h + 1, visits.shape[1])
             _wonder(reward, sums, here, constant, cap, curious, anywhere, mean, square, observed, q)
         _act(q, ties, chosen[h], values[h])
-
-
-@playing
-def play_policy(  # type: ignore[no-untyped-def]
-    most_episodes, first_episode, seed, stream, chances, curious,
-    world, learnt, workspace, record, recording,
-):  # fmt: skip
-    """Play up to so many episodes; returns (why it ended, episodes, steps).
-
-    By ``workspace.chosen``, or by ``chances`` if it is not None, or by what is planned before every
-    episode if ``curious`` is not None.
-    """
-    shape = learnt.visits.shape
-    H, S, A = shape
-    chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
-    steps = ZERO
-    for played in range(most_episodes):
-        if not _has_room(learnt.entries, learnt.used, H):
-            return POOL_FULL, played, steps
-        if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
-            return POOL_FULL, played, steps
-        if curious is not None:
-            _plan_curiously(learnt, first_episode + played, curious, workspace)
-        key = _key(seed, stream, first_episode + played)
-        s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
-        length = ZERO
-        while s >= 0:
-            a = chosen[length, s]
-            if chances is not None:
-                a = _draw(chances[length, s], ZERO, A, _uniform(key, 1 + 3 * length))
-            pair = s * A + a
-            cell = length * S * A + pair
-            s = LAST
-            if length + 1 < H:
-                row = pair if world.stationary else cell
-                number = _uniform(key, 2 + 3 * length)
-                first, last = world.start[row], world.start[row + 1]
-                s = world.next_state[_draw(world.probability, first, last, number)]
-            path[length], path_next[length] = cell, s
-            length += 1
-        _earn(key, path, workspace.path_reward, length, shape, world.rewards)
-        if recording:
-            _write_down(workspace, length, shape, record, steps)
-        record.lengths[played] = length
-        steps += length
-        _count_episode(learnt, None, path, path_next, workspace.path_reward, length)
-    return BUDGET, most_episodes, steps
 
 
 @compiled
@@ -1648,3 +1638,134 @@ def nearest_goal(  # type: ignore[no-untyped-def]
         if not length > restart * (1.0 + close):
             return
         restart = length
+
+
+@compiled
+def _plan_to_goals(learnt, n_episodes, goals, chosen):  # type: ignore[no-untyped-def]
+    """``CompiledNearestGoal.plan`` for the goals as they are."""
+    nearest_goal(
+        learnt, n_episodes, goals.by_stage, goals.unions, goals.b, goals.most_rounds, goals.close,
+        chosen, goals.values, goals.paths,
+    )  # fmt: skip
+
+
+@compiled
+def _set_goal(cell, goals):  # type: ignore[no-untyped-def]
+    """A cell is a goal while some row of it lacks visits."""
+    lacking = False
+    for place in range(goals.cell_start[cell], goals.cell_start[cell + 1]):
+        row = goals.cell_row[place]
+        lacking = lacking or goals.collected[row] < goals.counts[row]
+    goals.by_cell[cell] = lacking
+
+
+@compiled
+def _visit_goal(cell, goals):  # type: ignore[no-untyped-def]
+    """Count a visit; whether a row has just been covered that may be visited again on the way."""
+    turned = False
+    for place in range(goals.cell_start[cell], goals.cell_start[cell + 1]):
+        row = goals.cell_row[place]
+        lacked = goals.collected[row] < goals.counts[row]
+        goals.collected[row] += 1.0
+        if goals.any_stage[row] and lacked and goals.collected[row] >= goals.counts[row]:
+            turned = True
+            for member in range(goals.row_start[row], goals.row_start[row + 1]):
+                _set_goal(goals.row_cell[member], goals)
+    return turned
+
+
+@compiled
+def _count_step(learnt, cell, following, reward):  # type: ignore[no-untyped-def]
+    """What ``Counts.add`` does for a step."""
+    _, S, A = learnt.visits.shape
+    pair = cell % (S * A)
+    learnt.flat_visits[cell] += 1
+    learnt.reward_sums[cell] += reward
+    if following == LAST:
+        return
+    if learnt.borrowing:
+        shared, pool_entries = learnt.pool_rows[pair], learnt.pool_entries
+        _compare(
+            learnt.rows[cell], learnt.entries, shared, pool_entries, following, learnt.agreement
+        )
+        _count_transition(shared, pool_entries, learnt.pool_used, following, S, 1)
+    row = learnt.rows[pair if learnt.pooled else cell]
+    _count_transition(row, learnt.entries, learnt.used, following, S, 1)
+
+
+@compiled
+def _has_doubled(flat_visits, pair, pairs):  # type: ignore[no-untyped-def]
+    """Whether the visits of a pair, at all stages, are a power of two."""
+    n = ZERO
+    for cell in range(pair, len(flat_visits), pairs):
+        n += flat_visits[cell]
+    return n & (n - 1) == 0
+
+
+@playing
+def play_policy(  # type: ignore[no-untyped-def]
+    most_episodes, first_episode, seed, stream, chances, curious, mixed, goals,
+    world, learnt, workspace, record, recording,
+):  # fmt: skip
+    """Play up to so many episodes; returns (why it ended, episodes, steps).
+
+    By ``workspace.chosen``, or by whichever of these is not None: ``chances``, what is planned
+    before every episode if ``curious``, a policy that is drawn if ``mixed``, the way to ``goals``.
+    """
+    shape = learnt.visits.shape
+    H, S, A = shape
+    chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
+    steps = ZERO
+    for played in range(most_episodes):
+        episode = first_episode + played
+        if not _has_room(learnt.entries, learnt.used, H):
+            return POOL_FULL, played, steps
+        if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
+            return POOL_FULL, played, steps
+        if curious is not None:
+            _plan_curiously(learnt, episode, curious, workspace, ZERO)
+        if mixed is not None:
+            number = _uniform(_key(mixed.seed, mixed.stream, episode), ZERO)
+            drawn = np.int64(number * len(mixed.tables))
+        if goals is not None:
+            if _is_covered(goals.counts, goals.collected):
+                return COVERED, played, steps
+            _plan_to_goals(learnt, episode, goals, chosen)
+        key = _key(seed, stream, episode)
+        s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
+        learnt.starts[s] += 1
+        length = ZERO
+        while s >= 0:
+            a = chosen[length, s]
+            if chances is not None:
+                a = _draw(chances[length, s], ZERO, A, _uniform(key, 1 + 3 * length))
+            if mixed is not None:
+                a = mixed.tables[drawn, length, s]
+                if a == ANY:
+                    a = _draw(mixed.uniform, ZERO, A, _uniform(key, 1 + 3 * length))
+            pair = s * A + a
+            cell = length * S * A + pair
+            earned, s = _earned(key, length, s, a, world.rewards), LAST
+            if length + 1 < H:
+                row = pair if world.stationary else cell
+                number = _uniform(key, 2 + 3 * length)
+                first, last = world.start[row], world.start[row + 1]
+                s = world.next_state[_draw(world.probability, first, last, number)]
+            path[length], path_next[length], workspace.path_reward[length] = cell, s, earned
+            length += 1
+            if goals is None:
+                _count_step(learnt, cell, s, earned)
+            elif _visit_goal(cell, goals) and s >= 0:
+                _plan_to_goals(learnt, episode, goals, chosen)
+            if curious is not None:  # noqa: SIM102 (what is None is left out when compiling)
+                if curious.replans and s >= 0 and _has_doubled(learnt.flat_visits, pair, S * A):
+                    _plan_curiously(learnt, episode + 1, curious, workspace, length)
+        if recording:
+            _write_down(workspace, length, shape, record, steps)
+        record.lengths[played] = length
+        steps += length
+        if goals is not None:
+            for step in range(length):
+                _count_step(learnt, path[step], path_next[step], workspace.path_reward[step])
+                _set_goal(path[step], goals)
+    return BUDGET, most_episodes, steps

@@ -88,13 +88,15 @@ class PolicyCompiled:
             np.zeros(H),
         )
         self.curious: Any = None  # what compiled code plans anew before every episode
+        self.mixed: Any = None  # policies of which it draws one before every episode
+        self.goals: Any = None  # or where it wants to go
         self.change(policy)
         self._bind()
 
     def change(self, policy: Policy) -> None:
         """Play another one from now on."""
         self.chances: FloatHSA | None = None
-        self.curious = None
+        self.curious = self.mixed = None
         if policy.is_stochastic:
             self.chances = np.ascontiguousarray(policy.table, dtype=np.float64)
         else:
@@ -110,7 +112,8 @@ class PolicyCompiled:
         play_policy: Any = self.kernel.play_policy
         why, played, steps = play_policy(
             min(episodes, self.most), first, self.source.seed, STREAM, self.chances, self.curious,
-            self.world, self.learnt, self.workspace, self.record, self.recording,
+            self.mixed, self.goals, self.world, self.learnt, self.workspace, self.record,
+            self.recording,
         )  # fmt: skip
         tables = (self.counts.table, self.counts.pool)
         for table, used in zip(tables, (self.learnt.used, self.learnt.pool_used), strict=True):
