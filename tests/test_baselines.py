@@ -22,8 +22,8 @@ from covgame.baselines.playing import (
     RoundsPlayer,
     Watch,
     episodes_to_cover,
-    play_readable,
 )
+from covgame.baselines.readable import play_goals, play_stretch
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
 from covgame.baselines.rf_ucrl import AUTHORS, RFUCRL, RULES, StoppingRule
@@ -193,7 +193,7 @@ def test_compiled_peers_play_the_episodes_of_the_readable_ones(
     while readable.n_episodes < 60:
         stretch = peer.ask(readable)
         for _ in range(min(stretch.episodes, 60 - readable.n_episodes)):
-            play_readable(stretch, readable, source)
+            play_stretch(stretch, readable, source)
     np.testing.assert_array_equal(readable.visits, compiled.counts.visits)
     np.testing.assert_array_equal(readable.reward_sums, compiled.counts.reward_sums)
 
@@ -207,18 +207,31 @@ def test_compiled_shortest_paths_are_the_readable_ones(
     model = world(env)
     target = uniform(3, unit).resolve(model.transitions)
     pooled = model.transitions.stationary
+    source = SimulatedSource(model, 2)
+    for replans in (False, True):
+        game = gosprl(target, pooled=pooled, delta=delta, b=b, compiled=False)
+        while not game.covered and game.counts.n_episodes < 40:
+            play_goals(game, source, replans=replans)
+        fast = GoalsPlayer(
+            gosprl(target, pooled=pooled, delta=delta, b=b),
+            NearestGoal(delta, b),
+            source,
+            replans=replans,
+        )
+        np.testing.assert_array_equal(game.counts.visits, recounted(fast, 40))
+        np.testing.assert_array_equal(game.counts.visits, fast.counts.visits)
+
+
+def test_compiled_plans_of_shortest_paths_are_the_readable_ones() -> None:
+    model = world(GARNET)
     visits = []
     for compiled in (False, True):
-        game = gosprl(target, pooled=pooled, delta=delta, b=b, compiled=compiled)
+        game = gosprl(cells(model, 3), pooled=False, compiled=compiled)
         player = RoundsPlayer(game, SimulatedSource(model, 2))
-        while not player.finished and player.counts.n_episodes < 60:
+        for _ in range(40):
             player.play(1)
         visits.append(player.counts.visits)
     np.testing.assert_array_equal(visits[0], visits[1])
-    game = gosprl(target, pooled=pooled, delta=delta, b=b)
-    fast = GoalsPlayer(game, NearestGoal(delta, b), SimulatedSource(model, 2))
-    np.testing.assert_array_equal(visits[0], recounted(fast, 60))
-    np.testing.assert_array_equal(visits[0], fast.counts.visits)
 
 
 def test_compiled_mixtures_are_the_readable_ones() -> None:
@@ -232,7 +245,7 @@ def test_compiled_mixtures_are_the_readable_ones() -> None:
     while readable.n_episodes < 90:
         stretch = peer.ask(readable)
         for _ in range(min(stretch.episodes, 90 - readable.n_episodes)):
-            play_readable(stretch, readable, source)
+            play_stretch(stretch, readable, source)
     np.testing.assert_array_equal(readable.visits, visits)
 
 
@@ -411,7 +424,7 @@ def test_who_replans_does_not_try_the_same_twice_in_an_episode() -> None:
     tried = {}
     for replans in (False, True):
         peer, counts = RFExpress(per_pair=True, replans=replans), Counts(shape, pooled=True)
-        play_readable(peer.ask(counts), counts, source)
+        play_stretch(peer.ask(counts), counts, source)
         tried[replans] = int((counts.visits.sum(axis=0) > 0).sum())
     assert tried == {False: 1, True: 4}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from covgame.baselines.curiosity import Curiosity
 from covgame.baselines.gosprl import CLOSE, MOST_ROUNDS, NearestGoal
 from covgame.baselines.peer import Mixture, Peer, Stretch
-from covgame.episodes import Block, Episode, as_block
+from covgame.episodes import Block, as_block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.sources.compiled import CompiledPlayer
@@ -38,52 +37,8 @@ class Player(Protocol):
         ...
 
 
-def play_readable(stretch: Stretch, counts: Counts, source: SimulatedSource) -> Episode:
-    """Play and count one episode; what ``PeerPlayer`` does in compiled code.
-
-    The source plays the same steps for the same actions, so whoever changes its mind on the way
-    may play the episode again from its beginning.
-    """
-    plan, policy = stretch.plan, stretch.policy(counts)
-    first = counts.shape.horizon
-    if isinstance(plan, Curiosity) and plan.replans:
-        first = 0
-    while True:
-        episode = source.play(policy, counts.n_episodes)
-        step = _first_doubling(counts, episode, first)
-        if step is None or not isinstance(plan, Curiosity):
-            counts.add(episode)
-            return episode
-        first, table = step + 1, policy.table.copy()
-        so_far = deepcopy(counts)
-        so_far.add(_beginning(episode, first))
-        table[first:] = plan.policy(so_far).table[first:]
-        policy = Policy.deterministic(table, counts.shape.actions)
-
-
-def _first_doubling(counts: Counts, episode: Episode, first: int) -> int | None:
-    """The first step from there on, but for the last, that doubles the visits of its pair."""
-    visits = counts.visits.sum(axis=0)
-    for step, (s, a) in enumerate(
-        zip(episode.state.tolist(), episode.action.tolist(), strict=True)
-    ):
-        visits[s, a] += 1
-        if first <= step < len(episode.state) - 1 and visits[s, a].item().bit_count() == 1:
-            return step
-    return None
-
-
-def _beginning(episode: Episode, steps: int) -> Episode:
-    return Episode(
-        episode.state[:steps],
-        episode.action[:steps],
-        episode.reward[:steps],
-        episode.next_state[:steps],
-    )
-
-
 class PeerPlayer(PolicyCompiled):
-    """Asks a peer and plays what it says."""
+    """Asks a peer and plays what it says; ``readable.play_stretch`` in compiled code."""
 
     finished = False
 
@@ -160,9 +115,11 @@ class GamesPlayer:
 
 
 class GoalsPlayer(PolicyCompiled):
-    """Plays GOSPRL's game in compiled code: the same episodes as ``RoundsPlayer``."""
+    """Plays GOSPRL's game; ``readable.play_goals`` in compiled code."""
 
-    def __init__(self, game: Game, planner: NearestGoal, source: SimulatedSource) -> None:
+    def __init__(
+        self, game: Game, planner: NearestGoal, source: SimulatedSource, *, replans: bool
+    ) -> None:
         uniform = Policy.uniform(game.target.shape)
         super().__init__(uniform, game.counts, source, most=BLOCK, record=True)
         self.game, target, shape = game, game.target, game.target.shape
@@ -174,7 +131,7 @@ class GoalsPlayer(PolicyCompiled):
             np.concatenate([[0], np.cumsum(sizes)]), target.members.cell, *target.by_cell,
             goals.reshape(shape.horizon, -1), goals,
             np.zeros((2, 2, shape.states + 1)), np.zeros((2, shape.pairs)),
-            planner.unions(self.counts), planner.b, MOST_ROUNDS, CLOSE,
+            planner.unions(self.counts), planner.b, MOST_ROUNDS, CLOSE, replans,
         )  # fmt: skip
 
     @property

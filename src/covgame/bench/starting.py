@@ -86,7 +86,8 @@ def play_gosprl(delta: float | None = None, b: float = 0.0, *, borrowing: bool =
         game = gosprl(
             target, pooled=model.transitions.stationary, delta=delta, b=b, borrowing=borrowing
         )
-        return GoalsPlayer(game, NearestGoal(delta, b), SimulatedSource(model, seed))
+        planner, source = NearestGoal(delta, b), SimulatedSource(model, seed)
+        return GoalsPlayer(game, planner, source, replans=delta is None)
 
     return start
 

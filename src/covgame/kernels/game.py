@@ -194,6 +194,7 @@ class Goals(NamedTuple):
     b: Any
     most_rounds: Any
     close: Any
+    replans: Any
 
 
 class Record(NamedTuple):
@@ -1667,8 +1668,8 @@ def _visit_goal(cell, goals):  # type: ignore[no-untyped-def]
         row = goals.cell_row[place]
         lacked = goals.collected[row] < goals.counts[row]
         goals.collected[row] += 1.0
-        if goals.any_stage[row] and lacked and goals.collected[row] >= goals.counts[row]:
-            turned = True
+        if lacked and goals.collected[row] >= goals.counts[row]:
+            turned = turned or goals.any_stage[row]
             for member in range(goals.row_start[row], goals.row_start[row + 1]):
                 _set_goal(goals.row_cell[member], goals)
     return turned
@@ -1753,10 +1754,13 @@ def play_policy(  # type: ignore[no-untyped-def]
                 s = world.next_state[_draw(world.probability, first, last, number)]
             path[length], path_next[length], workspace.path_reward[length] = cell, s, earned
             length += 1
-            if goals is None:
-                _count_step(learnt, cell, s, earned)
-            elif _visit_goal(cell, goals) and s >= 0:
-                _plan_to_goals(learnt, episode, goals, chosen)
+            _count_step(learnt, cell, s, earned)
+            if goals is not None:
+                turned = _visit_goal(cell, goals)
+                if not turned and goals.replans:
+                    turned = _has_doubled(learnt.flat_visits, pair, S * A)
+                if turned and s >= 0:
+                    _plan_to_goals(learnt, episode + 1, goals, chosen)
             if curious is not None:  # noqa: SIM102 (what is None is left out when compiling)
                 if curious.replans and s >= 0 and _has_doubled(learnt.flat_visits, pair, S * A):
                     _plan_curiously(learnt, episode + 1, curious, workspace, length)
@@ -1764,8 +1768,4 @@ def play_policy(  # type: ignore[no-untyped-def]
             _write_down(workspace, length, shape, record, steps)
         record.lengths[played] = length
         steps += length
-        if goals is not None:
-            for step in range(length):
-                _count_step(learnt, path[step], path_next[step], workspace.path_reward[step])
-                _set_goal(path[step], goals)
     return BUDGET, most_episodes, steps
