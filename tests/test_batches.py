@@ -22,6 +22,7 @@ from covgame.game.planner import OptimisticPlanner, PaperOptimism
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
+from covgame.sources import batched
 from covgame.sources.batched import BatchedPlayer
 from covgame.sources.by_counts import (
     MOST_EPISODES,
@@ -284,7 +285,9 @@ def test_policies_of_a_batch_differ() -> None:
     assert len({policy.table.tobytes() for policy in batch}) > 1
 
 
-def test_lazy_play_covers(tmp_path: Path) -> None:
+def test_lazy_play_covers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How often a policy is played depends on the clock; here it is once."""
+    monkeypatch.setattr(batched, "MOST_EACH", 1)
     run = cg.cover("riverswim:states=5,horizon=8", "uniform:10", min_reach=0.02, play="lazy",
                    out=tmp_path)  # fmt: skip
     assert run.covered

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 from itertools import product
@@ -12,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covgame.bench import tables
+from covgame.bench import measures, running, tables
 from covgame.bench.experiments import (
     CELLS,
+    DENSE,
     FEW,
     PAIRS,
     PRICES,
@@ -159,6 +162,15 @@ def test_visits_add_up() -> None:
     rows = measure(one)
     played = next(row.value for row in rows if row.measure == "played")
     assert sum(row.value for row in rows if row.measure == "visits") == 8 * played
+
+
+@pytest.mark.parametrize("method", [OURS, DENSE])
+def test_a_slow_machine_still_measures_once(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all the time had passed before the first episode."""
+    monkeypatch.setattr(measures, "SPEED_SECONDS", 0.0)
+    rows = measure(Experiment("speed", "grid@800", (), method, 0, 0.0))
+    assert [row.measure for row in rows] == ["microseconds", "seconds"]
+    assert rows[0].value > 0
 
 
 # ----------------------------------------------------------------------------- results
@@ -351,6 +363,69 @@ def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, tmp_pa
 def test_only_some_experiments(tmp_path: Path) -> None:
     done = bench("--only", "cover|lock|*|covgame|0|*", "--json", "--workers", "1", cwd=tmp_path)
     assert json.loads(done.stdout)["experiments"] == 4
+
+
+WHEN_ONE_IS_DONE = """
+import os, signal, sys
+from covgame.cli import bench, main
+
+def speak():
+    return lambda progress: {} if progress.done == 1 else None
+
+if __name__ == "__main__":
+    bench._speak = speak
+    main.run()
+"""
+
+
+def after_one_experiment(
+    action: str, folder: Path
+) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    """A benchmark with two workers to which this happens: (how it ended, what was done).
+
+    Its output ends only when the last of its processes is gone.
+    """
+    (folder / "script.py").write_text(WHEN_ONE_IS_DONE.format(action))
+    done = subprocess.run(
+        [sys.executable, "script.py", "bench", "--workers", "2", "--json", "--only", "cover|*"],
+        capture_output=True, text=True, cwd=folder, check=False, start_new_session=True,
+    )  # fmt: skip
+    return done, set(Journal(folder / "bench").read())
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_being_told_to_end_keeps_what_is_done(name: str, tmp_path: Path) -> None:
+    """As timeout and service managers do it: to the process and its workers alike."""
+    done, finished = after_one_experiment(f"os.killpg(0, signal.{name})", tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("all is saved, the same command goes on")
+    answer = json.loads(done.stdout)
+    assert 1 <= answer["done"] < answer["experiments"]
+    kept = {result.experiment for result in read_results(tmp_path / "bench")}
+    assert kept == finished
+    assert len(kept) == answer["done"]
+
+
+def test_workers_do_not_outlive_who_started_them(tmp_path: Path) -> None:
+    done, finished = after_one_experiment("os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
+    assert done.returncode == -9
+    assert len(finished) == 1
+
+
+def test_a_worker_that_is_killed_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Running out of memory looks like this."""
+    monkeypatch.setattr(running, "_measure", _die)
+    with pytest.raises(BadInput, match="fewer --workers"):
+        run([LOCK, UNTOLD], tmp_path, workers=2)
+    assert read_results(tmp_path) == []
+
+
+def _die(_experiment: Experiment) -> list[Row]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
 
 
 # --------------------------------------------------------------------- what README claims

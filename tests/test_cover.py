@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,7 @@ from covgame.mdp.files import save_model
 from covgame.store import episodes as shard_files
 from covgame.store.episodes import RecordedEpisodes, shards
 from covgame.store.folder import RunFolder
-from tests.test_cli import covgame
+from tests.test_cli import covgame, interrupted
 from tests.test_model_files import CONTRACT
 
 WORLDS: dict[str, dict[str, Any]] = {
@@ -454,20 +451,10 @@ def test_bad_input_exits_with_2_and_leaves_nothing(wrong: list[str], tmp_path: P
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_saves_and_the_rest_is_unbroken(kind: signal.Signals, tmp_path: Path) -> None:
     asked = ["riverswim:states=8", "--target", "uniform:40", "--min-reach", "0.0005", "--json"]
-    command = [sys.executable, "-m", "covgame", "cover", *asked, "--out", "broken"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "broken" / "episodes").glob("*.parquet")):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(kind)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "covgame resume broken" in err
-    stopped = json.loads(out)
+    done = interrupted(kind, 1000, "cover", *asked, "--out", "broken", cwd=tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert "covgame resume broken" in done.stderr
+    stopped = json.loads(done.stdout)
     assert stopped["stopped"] == "interrupted"
     resumed = covgame("resume", "broken", "--json", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr

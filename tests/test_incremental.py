@@ -156,7 +156,7 @@ def test_plans_agree_wherever_an_episode_can_be(pooled: bool) -> None:
 def replan(player: CompiledPlayer) -> None:
     """Bring a kept plan up to date without playing."""
     kernel._replan(
-        player.learnt, player.by_stage, player.b, player.workspace, player.standing,
+        player.learnt, player.by_stage, player.optimism, player.workspace, player.standing,
         player.memory, 0,
     )  # fmt: skip
 

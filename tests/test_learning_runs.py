@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +17,7 @@ from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.store.episodes import RecordedEpisodes
 from covgame.types import Shape
-from tests.test_cli import covgame
+from tests.test_cli import covgame, interrupted
 
 TOY = "garnet:states=3,actions=2,horizon=3"
 EXPLORE = ("explore", TOY, "--epsilon", "1.5", "--preset", "paper")
@@ -289,24 +285,16 @@ def test_killed_by_counts_and_resumed(tmp_path: Path) -> None:
 
 
 def test_interrupted_and_resumed(tmp_path: Path) -> None:
-    command = [
-        *(sys.executable, "-m", "covgame", *EXPLORE, "--play", "exact", "--scale", "1e-8"),
-        *("--json", "--out", str(tmp_path / "run")),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "run" / "episodes").glob("*.parquet")):
-        assert time.monotonic() < deadline
-        assert process.poll() is None, "it was over before it could be interrupted"
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    answer = json.loads(out)
+    command = (*EXPLORE, "--play", "exact", "--scale", "1e-9", "--json", "--out")
+    done = interrupted(signal.SIGINT, 5000, *command, "run", cwd=tmp_path)
+    assert done.returncode == 130, done.stderr
+    answer = json.loads(done.stdout)
     assert answer["stopped_by"] == "interrupted"
-    assert answered(
-        "resume", str(tmp_path / "run"), "--max-episodes", str(answer["episodes"]), code=3
-    )
+    assert covgame("resume", "run", "--json", cwd=tmp_path).returncode == 0
+    assert covgame(*command, "whole", cwd=tmp_path).returncode == 0
+    assert_same(tmp_path / "whole", tmp_path / "run")
+    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
+    assert 5000 <= answer["episodes"] < whole["episodes"]
 
 
 def test_runs_that_were_tampered_with(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from covgame.pac.certificates import (
 )
 from covgame.pac.certified import CertifiedIdentification
 from covgame.pac.mixtures import Structure
-from covgame.store.folder import CERTIFICATE, MANIFEST, RunFolder, write_whole
+from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, RunFolder, write_whole
 from covgame.store.state import counts_from
 from covgame.targets.target import Target
 from covgame.types import END, Policy, Shape
@@ -158,6 +158,7 @@ def certify(path: str | Path) -> Checked:
             f"the certificate of {path} is about other data: it names {claimed.episodes:,} "
             f"episodes, and there are {data.counts.n_episodes:,}, or they differ"
         )
+    _check_result(folder, data)
     structure = _structure(claimed)
     _check_structure(folder, data.counts, structure)
     check = {"reward-free": _check_reward_free, "best-policy": _check_best_policy}[claimed.claim]
@@ -170,6 +171,11 @@ class _Data:
 
     counts: Counts
     episodes: RecordedEpisodes | None
+    unfinished: int = 0  # episodes of a round that was broken off, and is not in the counts
+
+    @property
+    def n_episodes(self) -> int:
+        return self.counts.n_episodes + self.unfinished
 
     @classmethod
     def of(cls, folder: RunFolder, shape: Shape, *, pooled: bool) -> _Data:
@@ -187,7 +193,21 @@ class _Data:
         if counts.shape != shape or counts.pooled != pooled:
             raise BadInput(f"the certificate of {folder.path} is about another world")
         _check_flow(folder, counts)
-        return cls(counts, None)
+        return cls(counts, None, int(arrays.get("part_episodes", 0)))
+
+
+def _check_result(folder: RunFolder, data: _Data) -> None:
+    """The answer and the data of a run have to be about equally many episodes."""
+    place = folder.path / RESULT
+    if not place.is_file():
+        return  # killed before it could answer; the data stand for themselves
+    answer = read_json(place)
+    said = answer.get("episodes") if isinstance(answer, dict) else None
+    if said != data.n_episodes:
+        raise BadInput(
+            f"{place} tells of {said} episodes, and the data hold {data.n_episodes}; if the run "
+            f"was stopped, covgame resume {folder.path} brings them together"
+        )
 
 
 def _check_terms(folder: RunFolder, claimed: CertificateFile, asked: LearningManifest) -> None:
@@ -357,13 +377,15 @@ def _check_coverage(folder: RunFolder) -> Checked:
         raise BadInput(f"{folder.path} claims nothing: it was stopped before anything was saved")
     shape = Shape(*arrays["visits"].shape)
     target = Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
-    counts = _Data.of(folder, shape, pooled=bool(arrays["pooled"])).counts
+    data = _Data.of(folder, shape, pooled=bool(arrays["pooled"]))
+    counts = data.counts
     missing = np.maximum(target.counts - target.collected(counts.visits), 0.0)
     if missing.any():
         raise BadInput(
             f"{folder.path} does not cover its target: {np.count_nonzero(missing):,} of "
             f"{len(target):,} rows lack visits, {missing.sum():g} in all"
         )
+    _check_result(folder, data)
     numbers = {"rows": len(target), "visits": float(target.counts.sum())}
     return Checked("coverage", counts.n_episodes, numbers)
 

@@ -17,7 +17,7 @@ from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.presets import default_game, paper_game
-from covgame.interruption import Interruption
+from covgame.interruption import Indivisible, Interruption
 from covgame.jsonfile import check_content
 from covgame.mdp.model import TabularMDP
 from covgame.pac.mixtures import ConfidenceSets, Structure
@@ -30,8 +30,10 @@ from covgame.runs import (
     environment_of,
     next_size,
     open_source,
+    take_up,
     to_the_end,
     versions,
+    warn_of,
 )
 from covgame.sources.batched import BatchedPlayer
 from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer
@@ -53,6 +55,8 @@ from covgame.targets.target import Target
 from covgame.types import ANY, Shape
 
 if TYPE_CHECKING:
+    from covgame.store.episodes import RecordedEpisodes
+    from covgame.store.manifest import CoverManifest
     from covgame.store.recorder import CountsRecorder, Recorder
 
 Preset = Literal["default", "paper"]
@@ -109,6 +113,7 @@ class Run:
     stopped: Stopped | None = None
     failure: str | None = None  # what the environment did, if it failed
     min_reach: float = 0.0  # on an environment without a table: leave out what is rarer than that
+    notice: str | None = None  # what had to be mended when it was loaded
 
     @property
     def target(self) -> Target:
@@ -295,6 +300,7 @@ def resume(
 ) -> Run:
     """Go on where a stopped or killed run was; a finished one is returned as it is."""
     run = load(path, max_episodes)
+    warn_of(run)
     return run if run.stopped == "covered" else _to_the_end(run, progress)
 
 
@@ -395,11 +401,9 @@ def create_folder(run: Run, out: Path | None, request: str) -> RunFolder:
 def load(path: str | Path, max_episodes: int | None = None) -> Run:
     """A run from its folder, at the last point that was saved."""
     from covgame.store.manifest import CoverManifest
-    from covgame.targets.files import load_target
 
     folder = RunFolder.open(path)
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
-    arrays = folder.load_counts()
     environment = environment_of(folder)
     budget = max_episodes if max_episodes is not None else asked.max_episodes
     settings = Settings(
@@ -407,43 +411,84 @@ def load(path: str | Path, max_episodes: int | None = None) -> Run:
         asked.play,
     )  # fmt: skip
     source = open_source(environment, settings.seed, folder.load_states())
-    growing = Uniform(asked.growing.count, asked.growing.per) if asked.growing else None
-    if growing is not None and arrays is not None:
-        target = _saved_target(arrays, source.shape)
-    else:
-        target = load_target(folder.path / asked.target).on(source.shape)
-        if arrays is not None and asked.min_reach:
-            target = _saved_target(arrays, source.shape)
+    run = take_up(
+        folder, lambda: _begin(folder, asked, environment, settings, source), _restore, _recount
+    )
+    if folder.finished and run.covered and not run.notice:  # what was mended is still to be saved
+        run.stopped = "covered"
+    return run
+
+
+def _begin(
+    folder: RunFolder,
+    asked: CoverManifest,
+    environment: Environment,
+    settings: Settings,
+    source: Source,
+) -> Run:
+    """The run of a folder, before its first episode."""
+    from covgame.targets.files import load_target
+
+    target = load_target(folder.path / asked.target).on(source.shape)
     game = settings.new_game(target, stationary=source.stationary)
     if environment.model is not None:
         game.allowed = environment.model.transitions.allowed
         if isinstance(source, StepSource):
             source.allowed = game.allowed
-    if arrays is not None:
-        restore_game(game, arrays)
     unreachable: list[tuple[Row, float]] = [(row[:3], row[3]) for row in asked.unreachable]
-    run = Run(
+    growing = Uniform(asked.growing.count, asked.growing.per) if asked.growing else None
+    return Run(
         environment, settings, game, source, unreachable, growing, folder,
         min_reach=asked.min_reach,
     )  # fmt: skip
-    if folder.finished and run.covered:
-        run.stopped = "covered"
-    return run
 
 
-def _saved_target(arrays: Arrays, shape: Shape) -> Target:
-    """A target that had grown, as it was saved."""
-    if "target_rows" not in arrays or "target_counts" not in arrays:
+def _restore(run: Run, arrays: Arrays) -> None:
+    """Bring a run to where its counts were saved."""
+    if run.growing is not None or run.min_reach:
+        target = _saved_target(arrays, run.source)
+        run.game = run.settings.new_game(target, stationary=run.source.stationary)
+    restore_game(run.game, arrays)
+    if isinstance(run.source, StepSource) and run.source.allowed is None:
+        allowed = run.game.allowed
+        run.source.allowed = None if allowed is None else allowed.copy()
+
+
+def _saved_target(arrays: Arrays, source: Source) -> Target:
+    """A target that had grown, as it was saved.
+
+    There may be room for more states by now: some were seen in an episode that did not count.
+    """
+    if not {"visits", "target_rows", "target_counts"} <= arrays.keys():
         raise BadInput("counts.npz lacks the target of this run")
+    horizon, room, actions = source.shape.hsa
+    visits, keys = arrays["visits"], source.state_keys
+    if visits.ndim != 3 or visits.shape[1] > room:
+        raise BadInput("counts.npz is about other states than this run")
+    if keys is not None and visits[:, len(keys) :].any():
+        raise BadInput("states.json lists fewer states than were counted")
+    shape = Shape(horizon, visits.shape[1], actions)
     return Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
+
+
+def _recount(run: Run, source: StepSource, recorded: RecordedEpisodes) -> None:
+    """Tell the game all recorded episodes, as if they were played now."""
+    if run.min_reach and run.folder:
+        run.unreachable = run.folder.manifest["unreachable"] = []  # found again on the way
+    player = SteppedPlayer(run.game, source, run.growing)
+    for episode in recorded:
+        player.replay(episode)
+        if run.min_reach:
+            _leave_out_rare(run, player)
 
 
 def play_blocks(run: Run) -> Iterator[Run]:
     """Play in blocks; after each the run is yielded. Ends when covered, spent or interrupted.
 
-    However the consumer leaves, what was played is saved.
+    However the consumer leaves, what was played is saved, as far as it belongs together.
     """
     episodes, run.stopped, recorder = FIRST_BLOCK, None, None
+    one_block = Indivisible()
     with Interruption() as interruption:
         try:
             recorder = _recorder(run)
@@ -457,21 +502,22 @@ def play_blocks(run: Run) -> Iterator[Run]:
                     recorder.room if recorder else None,
                     next_look(run.n_episodes) - run.n_episodes if run.min_reach else None,
                 ]
-                block = player.play(
-                    min((limit for limit in limits if limit is not None), default=MOST_EPISODES)
-                )
-                if recorder:
-                    recorder.add(block)
-                if run.min_reach and isinstance(player, SteppedPlayer):
-                    _leave_out_rare(run, player)
+                most = min((limit for limit in limits if limit is not None), default=MOST_EPISODES)
+                with one_block:
+                    block = player.play(most)
+                    if recorder:
+                        recorder.add(block)
+                    if run.min_reach and isinstance(player, SteppedPlayer):
+                        _leave_out_rare(run, player)
                 episodes = next_size(episodes, time.monotonic() - began)
                 yield run
         except EnvironmentFailed as error:
             run.failure = str(error)
         finally:
-            run.stopped = _why(run)
-            if recorder and run.folder:
-                recorder.close()
+            if recorder:
+                recorder.close(whole=not one_block.broken)
+            run.stopped = "interrupted" if one_block.broken else _why(run)
+            if recorder and not one_block.broken:
                 save_answer(run, run.to_dict(solve=run.target.shape.cells <= LARGE))
 
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from covgame.certifying import best_policy_claim, reward_free_claim, write_certificate
 from covgame.confidence import PaperThresholds
-from covgame.episodes import Block
+from covgame.episodes import Block, as_block
 from covgame.errors import BadInput, EnvironmentFailed, TooLarge
 from covgame.game.counts import Counts
 from covgame.game.game import Game
-from covgame.interruption import Interruption
+from covgame.interruption import Indivisible, Interruption
 from covgame.jsonfile import check_content
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
@@ -42,8 +42,10 @@ from covgame.runs import (
     is_whole,
     next_size,
     open_source,
+    take_up,
     to_the_end,
     versions,
+    warn_of,
 )
 from covgame.sources.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
 from covgame.sources.compiled import CompiledPlayer
@@ -58,6 +60,7 @@ from covgame.targets.target import Target
 from covgame.types import END, BoolArray, BoolHSA, Policy, Shape
 
 if TYPE_CHECKING:
+    from covgame.store.episodes import RecordedEpisodes
     from covgame.store.recorder import CountsRecorder, Recorder
 
 Command = Literal["explore", "identify"]
@@ -144,9 +147,11 @@ class LearningRun(ABC, Generic[Learner]):
     n_parts: int = 0  # finished
     n_before: int = 0  # their episodes
     part: AnyPart | None = field(default=None, repr=False)
+    blocks: list[Block] = field(default_factory=list, repr=False)  # of the part, if they are needed
     folder: RunFolder | None = field(default=None, repr=False)
     stopped: Stopped | None = None
     failure: str | None = None
+    notice: str | None = None  # what had to be mended when it was loaded
 
     TITLE: ClassVar[str]
 
@@ -434,7 +439,7 @@ def start(
 ) -> AnyRun:
     """A run before its first episode; one that cannot end is refused, with what it would take."""
     environment = as_environment(env, horizon)
-    run = _new_run(environment, settings)
+    run = _new_run(environment, settings, _open(environment, settings))
     if run.by_counts and environment.opener is not None:
         raise BadInput(
             f"{environment.name} is played step by step; only models, families and files are "
@@ -444,7 +449,8 @@ def start(
     return run
 
 
-def _new_run(environment: Environment, settings: Settings) -> AnyRun:
+def _open(environment: Environment, settings: Settings) -> Source:
+    """Where the episodes come from, if confidence sets can be had there."""
     source = open_source(environment, settings.seed)
     if source.discovers_states:
         raise BadInput(
@@ -455,6 +461,10 @@ def _new_run(environment: Environment, settings: Settings) -> AnyRun:
         raise BadInput(
             f"{environment.name} forbids actions and has no table to say which; only cover plays it"
         )
+    return source
+
+
+def _new_run(environment: Environment, settings: Settings, source: Source) -> AnyRun:
     if settings.preset == "certified":
         return _new_certified(environment, settings, source)
     thresholds = PaperThresholds(source.shape, settings.scale)
@@ -629,12 +639,16 @@ def load(path: str | Path, max_episodes: int | None = None) -> AnyRun:
         asked.most_successors,
         asked.stage_dependent,
     )
-    run = _new_run(environment_of(folder), settings)
-    run.folder = folder
-    arrays = folder.load_counts()
-    if arrays is not None:
-        _restore(run, arrays)
-    if folder.finished and run.done:
+    environment = environment_of(folder)
+    source = _open(environment, settings)
+
+    def begin() -> AnyRun:
+        run = _new_run(environment, settings, source)
+        run.folder = folder
+        return run
+
+    run = take_up(folder, begin, _restore, _recount)
+    if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = "rule"
     return run
 
@@ -644,6 +658,7 @@ def resume(
 ) -> AnyRun:
     """Go on where a stopped or killed run was; a finished one is returned as it is."""
     run = load(path, max_episodes)
+    warn_of(run)
     return run if run.stopped == "rule" else _to_the_end(run, None, progress)
 
 
@@ -695,6 +710,8 @@ def _restore(run: AnyRun, arrays: Arrays) -> None:
             restore_counts(run.part.counts, saved)
     if run.n_before < 0 or (run.part is not None and run.part.played < 0):
         raise BadInput("counts.npz does not fit to this run (episodes below 0)")
+    if run.part is not None and run.part.over:
+        _finish(run, run.part)  # it was saved just before the algorithm was told
 
 
 def _check_progress(run: AnyRun) -> None:
@@ -718,15 +735,32 @@ def _restored(game: Game, arrays: Arrays) -> Game:
     return again
 
 
+def _recount(run: AnyRun, source: StepSource, recorded: RecordedEpisodes) -> None:
+    """Tell the algorithm all recorded episodes; it asks for the parts that it asked for then."""
+    told = 0
+    while told < len(recorded):
+        run.part = run.part or run.algorithm.next_part()
+        if run.part is None:
+            raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
+        player = _stepped_player(run, run.part, source)
+        while told < len(recorded) and not run.part.over:
+            player.replay(recorded[told])
+            _keep(run, as_block(told, [recorded[told]]))
+            told += 1
+        if run.part.over:
+            _finish(run, run.part)
+
+
 # ------------------------------------------------------------------------------- to play
 
 
 def play_parts(run: AnyRun) -> Generator[AnyRun]:
     """Play in blocks; after each the run is yielded. Ends by the rule, the budget or Ctrl-C.
 
-    However the consumer leaves, what was played is saved.
+    However the consumer leaves, what was played is saved, as far as it belongs together.
     """
     run.stopped, recorder = None, None
+    one_step = Indivisible()
     with Interruption() as interruption:
         try:
             recorder = _recorder(run)
@@ -734,21 +768,20 @@ def play_parts(run: AnyRun) -> Generator[AnyRun]:
                 run.part = run.part or run.algorithm.next_part()
                 if run.part is None:
                     break
-                episodes: list[Block] = []
-                for block in _blocks(run, run.part, recorder, interruption):
-                    if run.algorithm.needs_episodes:
-                        episodes.append(block)
+                for _ in _blocks(run, run.part, recorder, interruption, one_step):
                     yield run
                 if not run.part.over:
                     break
-                _finish(run, run.part, episodes)
+                with one_step:
+                    _finish(run, run.part)
                 yield run
         except EnvironmentFailed as error:
             run.failure = str(error)
         finally:
-            run.stopped = _why(run)
-            if recorder and run.folder:
-                recorder.close()
+            if recorder:
+                recorder.close(whole=not one_step.broken)
+            run.stopped = "interrupted" if one_step.broken else _why(run)
+            if recorder and run.folder and not one_step.broken:
                 _certify(run, run.folder)
                 run.folder.save_result(run.to_dict(), "finished" if run.done else "stopped")
 
@@ -770,7 +803,8 @@ def _blocks(
     part: AnyPart,
     recorder: Recorder | CountsRecorder | None,
     interruption: Interruption,
-) -> Iterator[Block]:
+    one_step: Indivisible,
+) -> Iterator[None]:
     """The blocks of one part, until it is over or something stops it."""
     if part.over:
         return
@@ -784,32 +818,40 @@ def _blocks(
             run.budget_left,
             recorder.room if recorder else None,
         ]
-        block = player.play(min(most for most in limits if most is not None))
-        block = replace(block, first_episode=before + block.first_episode)
-        if recorder:
-            recorder.add(block)
+        with one_step:
+            block = player.play(min(most for most in limits if most is not None))
+            block = replace(block, first_episode=before + block.first_episode)
+            _keep(run, block)
+            if recorder:
+                recorder.add(block)
         size = next_size(size, time.monotonic() - began)
-        yield block
+        yield
 
 
-def _finish(run: AnyRun, part: AnyPart, episodes: list[Block]) -> None:
+def _keep(run: AnyRun, block: Block) -> None:
+    """Keep the episodes for an algorithm that wants to look at them again."""
+    if run.algorithm.needs_episodes:
+        run.blocks.append(block)
+
+
+def _finish(run: AnyRun, part: AnyPart) -> None:
     """Tell the algorithm; if it wants more of the same part, the part goes on."""
     algorithm: Any = run.algorithm  # who hands out parts of a kind takes them
-    if algorithm.tell(part, episodes):
+    blocks, run.blocks = run.blocks, []
+    if algorithm.tell(part, blocks):
         run.n_parts += 1
         run.n_before += part.played
         run.part = None
 
 
 def _player(run: AnyRun, part: AnyPart) -> Player:
-    """Who plays a part; each has a seed of its own, because each counts episodes from 0."""
-    seed = episode_seed(run.settings.seed, PARTS, run.n_parts)
-    if isinstance(part, PolicyPart):
-        return _policy_player(run, part, seed)
-    part.game.allowed = run.allowed
+    """Who plays a part."""
     if isinstance(run.source, StepSource):
-        run.source.seed, run.source.allowed = seed, run.allowed
-        return SteppedPlayer(part.game, run.source, None)
+        return _stepped_player(run, part, run.source)
+    if isinstance(part, PolicyPart):
+        return _policy_player(run, part, run.source.model)
+    seed = _seed(run)
+    part.game.allowed = run.allowed
     if run.by_counts:
         growth = GROWTH if part.episodes is None else COARSE
         return CountsPlayer(part.game, run.source.model, seed, growth)
@@ -819,14 +861,28 @@ def _player(run: AnyRun, part: AnyPart) -> Player:
     return CompiledPlayer(part.game, source, most=most, record=record)
 
 
-def _policy_player(run: AnyRun, part: PolicyPart, seed: int) -> Player:
-    """Who plays the episodes of one policy."""
-    if isinstance(run.source, StepSource):
-        run.source.seed, run.source.allowed = seed, run.allowed
-        return PolicyStepped(part.policy, part.counts, run.source)
+def _seed(run: AnyRun) -> int:
+    """Each part has a seed of its own, because each counts episodes from 0."""
+    return episode_seed(run.settings.seed, PARTS, run.n_parts)
+
+
+def _stepped_player(
+    run: AnyRun, part: AnyPart, source: StepSource
+) -> SteppedPlayer | PolicyStepped:
+    """Who plays a part step by step."""
+    source.seed, source.allowed = _seed(run), run.allowed
+    if isinstance(part, PolicyPart):
+        return PolicyStepped(part.policy, part.counts, source)
+    part.game.allowed = run.allowed
+    return SteppedPlayer(part.game, source, None)
+
+
+def _policy_player(run: AnyRun, part: PolicyPart, model: TabularMDP) -> Player:
+    """Who plays the episodes of one policy on a simulated model."""
+    seed = _seed(run)
     if run.by_counts:
-        return PolicyByCounts(part.policy, part.counts, run.source.model, seed)
-    source = SimulatedSource(run.source.model, seed)
+        return PolicyByCounts(part.policy, part.counts, model, seed)
+    source = SimulatedSource(model, seed)
     most = min(part.left, max(1, STEPS_PER_BLOCK // source.shape.horizon))
     record = run.folder is not None
     return PolicyCompiled(part.policy, part.counts, source, most=most, record=record)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
+
+from covgame.errors import EnvironmentFailed
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -30,3 +32,24 @@ class Interruption:
         if self.wanted:
             raise KeyboardInterrupt
         self.wanted = True
+
+
+class Indivisible:
+    """Work to be done as a whole: ``broken`` once anything got out of the middle of it.
+
+    A second Ctrl-C may come between any two lines. What is in memory then does not belong together
+    and must not be saved. An environment that fails does so between episodes, not amidst them.
+    """
+
+    broken = False
+
+    def __enter__(self) -> None:
+        self.broken = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _: TracebackType | None,
+    ) -> None:
+        self.broken = kind is not None and not issubclass(kind, EnvironmentFailed)

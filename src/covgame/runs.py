@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import platform
+import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.sources.environments import Environment, make
@@ -13,6 +14,11 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import DiscoveredStates
 from covgame.sources.stepping import StepSource
 from covgame.store.folder import RunFolder
+from covgame.store.state import Arrays
+from covgame.types import Shape
+
+if TYPE_CHECKING:
+    from covgame.store.episodes import RecordedEpisodes
 
 Source = SimulatedSource | StepSource
 
@@ -39,6 +45,77 @@ def to_the_end(
         raise KeyboardInterrupt
     if run.failure:
         raise EnvironmentFailed(run.failure)
+
+
+class Resumable(Protocol):
+    """A run, as far as taking it up again is concerned."""
+
+    notice: str | None
+
+    @property
+    def source(self) -> Source:
+        """Where its episodes come from."""
+        ...
+
+    @property
+    def n_episodes(self) -> int:
+        """How many it has."""
+        ...
+
+
+AnyResumable = TypeVar("AnyResumable", bound=Resumable)
+
+
+def take_up(
+    folder: RunFolder,
+    begin: Callable[[], AnyResumable],
+    restore: Callable[[AnyResumable, Arrays], None],
+    recount: Callable[[AnyResumable, StepSource, RecordedEpisodes], None],
+) -> AnyResumable:
+    """A run where its folder leaves it.
+
+    Simulated episodes that were not counted are played again. Those of other environments are all
+    there is of them: if the counts are not those of the recorded episodes, these are counted anew.
+    """
+    run = begin()
+    source = run.source
+    if isinstance(source, SimulatedSource):
+        arrays = folder.load_counts()
+        if arrays is not None:
+            restore(run, arrays)
+        return run
+    from covgame.store.episodes import RecordedEpisodes, recorded_episodes
+
+    recorded = recorded_episodes(folder.episodes)
+    if _restored(run, folder, restore) and run.n_episodes == recorded:
+        return run
+    run = begin()
+    shape = Shape(source.horizon, source.states.size, source.shape.actions)
+    recount(run, source, RecordedEpisodes(folder.episodes, shape))
+    run.notice = (
+        f"counts.npz was missing, damaged or not about the {recorded:,} episodes in {folder.path}, "
+        "so they were counted again"
+    )
+    return run
+
+
+def _restored(
+    run: AnyResumable, folder: RunFolder, restore: Callable[[AnyResumable, Arrays], None]
+) -> bool:
+    """Whether what was saved of the counts is of any use."""
+    try:
+        arrays = folder.load_counts()
+        if arrays is not None:
+            restore(run, arrays)
+    except BadInput:
+        return False
+    return True
+
+
+def warn_of(run: Resumable) -> None:
+    """Say in Python what the command line says on standard error."""
+    if run.notice:
+        warnings.warn(run.notice, stacklevel=4)
 
 
 def check_common(seed: int, delta: float, max_episodes: int | None) -> None:

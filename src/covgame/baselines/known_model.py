@@ -37,5 +37,5 @@ class FlowPolicy:
 
 def adaptive(transitions: Transitions, target: Target) -> Game:
     """Our adversary, and the best policy for its weights on the true kernel."""
-    counts = Counts(target.shape, pooled=transitions.stationary)
+    counts = Counts(target.shape, pooled=False)  # it has nothing to learn from them
     return Game(target, KnownModelPlanner(transitions), TargetAware(), counts)

@@ -22,7 +22,10 @@ from covgame.bench.starting import (
 )
 from covgame.errors import BadInput
 from covgame.game.adversary import MissingOnly, TargetAware, WeightedMajority
+from covgame.game.game import Game
+from covgame.game.planner import RangeAwareOptimism
 from covgame.game.presets import default_game, paper_game
+from covgame.targets.target import Target
 
 __all__ = ["DELTA", "FORMS", "METHODS", "OURS", "SCALED", "Method", "method_named"]
 
@@ -43,15 +46,31 @@ PAPER_UNTOLD = (
 )
 NOT_BORROWED = "covgame, stages apart, nothing borrowed"
 MISSING, MAJORITY = "GOSPRL's reward, our planner", "paper's adversary, our planner"
+NOT_WITHIN = "covgame, nothing learnt within an episode"
+UNDOUBTING = "covgame, one observation believed"
 GOSPRL_APART = "GOSPRL, nothing borrowed"
-VARIANTS = (APART, NOT_BORROWED, MISSING, MAJORITY, SCALED, GOSPRL_APART)
+VARIANTS = (
+    *(APART, NOT_BORROWED, NOT_WITHIN, UNDOUBTING, MISSING, MAJORITY, SCALED),
+    GOSPRL_APART,
+)
 FLOW, ADAPTIVE = "flow policy, model known", "adaptive, model known"
+
+
+def _planned_ahead(target: Target, pooled: bool) -> Game:
+    """The default game, which waits for the end of an episode before it learns."""
+    game = default_game(target, pooled=pooled)
+    game.learns_within = False
+    return game
+
 
 _METHODS = [
     Method(OURS, True, play_game(lambda target, pooled: default_game(target, pooled=pooled))),
     Method(APART, True, play_game(lambda target, _: default_game(target, pooled=False))),
     Method(PAPER, True, play_game(lambda target, _: paper_game(target, delta=DELTA))),
     Method(NOT_BORROWED, True, our_game(TargetAware(), apart=True)),
+    Method(NOT_WITHIN, True, play_game(_planned_ahead)),
+    Method(UNDOUBTING, True, our_game(
+        TargetAware(), lambda _: RangeAwareOptimism(doubt=0.0, promise=1.0))),
     Method(MISSING, True, our_game(MissingOnly())),
     Method(MAJORITY, True, our_game(WeightedMajority())),
     Method(GOSPRL_APART, True, play_gosprl(b=0.03, borrowing=False)),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
 from covgame.bench.experiments import Experiment
 from covgame.bench.results import RESULTS, Journal, Result, Row, write_results
 from covgame.errors import BadInput
-from covgame.interruption import Interruption
+from covgame.interruption import SIGNALS, Interruption
 
 AHEAD = 2
 """Experiments that wait for each worker: enough that none is idle, few to give up on Ctrl-C."""
@@ -89,21 +92,37 @@ def _side_by_side(
     experiments: Sequence[Experiment], workers: int, interruption: Interruption
 ) -> Iterator[tuple[Experiment, list[Row]]]:
     """In processes of their own; new ones, because threads do not survive copying a process."""
-    waiting, running = list(reversed(experiments)), dict[Future[list[Row]], Experiment]()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_ctrl_c) as pool:
-        while (waiting and not interruption.wanted) or running:
-            while waiting and len(running) < AHEAD * workers and not interruption.wanted:
-                one = waiting.pop()
-                running[pool.submit(_measure, one)] = one
-            if interruption.wanted:
-                for future in running:
-                    future.cancel()
-            finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-            for future in finished:
-                one = running.pop(future)
-                if not future.cancelled():
-                    yield one, future.result()
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent) as pool:
+        try:
+            yield from _by_workers(pool, experiments, workers, interruption)
+        except BrokenProcessPool as error:
+            if not interruption.wanted:  # whoever ends this process may have ended a worker first
+                raise BadInput(
+                    "a worker was killed, as happens when memory runs out; what is done is saved, "
+                    "go on by the same command with fewer --workers"
+                ) from error
+
+
+def _by_workers(
+    pool: ProcessPoolExecutor,
+    experiments: Sequence[Experiment],
+    workers: int,
+    interruption: Interruption,
+) -> Iterator[tuple[Experiment, list[Row]]]:
+    waiting, running = list(reversed(experiments)), dict[Future[list[Row]], Experiment]()
+    while (waiting and not interruption.wanted) or running:
+        while waiting and len(running) < AHEAD * workers and not interruption.wanted:
+            one = waiting.pop()
+            running[pool.submit(_measure, one)] = one
+        if interruption.wanted:
+            for future in running:
+                future.cancel()
+        finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+        for future in finished:
+            one = running.pop(future)
+            if not future.cancelled():
+                yield one, future.result()
 
 
 def _measure(experiment: Experiment) -> list[Row]:
@@ -112,8 +131,15 @@ def _measure(experiment: Experiment) -> list[Row]:
     return measure(experiment)
 
 
-def _ignore_ctrl_c() -> None:
-    """The process that started the workers decides what Ctrl-C means."""
-    import signal
+def _follow_parent() -> None:
+    """The process that started the workers decides what signals mean; they end when it does."""
+    for name in SIGNALS:
+        signal.signal(name, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)

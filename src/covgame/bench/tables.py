@@ -252,7 +252,9 @@ ABLATION = {
     "adversary: 1 for what is missing (GOSPRL's reward)": m.MISSING,
     "adversary: the paper's": m.MAJORITY,
     "adversary and optimism: the paper's, scaled": m.SCALED,
+    "optimism: what was seen once is believed": m.UNDOUBTING,
     "nothing pooled or borrowed": m.NOT_BORROWED,
+    "nothing learnt within an episode": m.NOT_WITHIN,
     "GOSPRL": "GOSPRL",
     "GOSPRL, nothing borrowed": m.GOSPRL_APART,
 }

@@ -81,6 +81,12 @@ def say(sentence: str) -> None:
         click.echo(f"covgame: {sentence}", err=True)
 
 
+def say_unless(quiet: bool, sentence: str | None) -> None:
+    """The same, if there is something to say and somebody wants to hear it."""
+    if sentence and not quiet:
+        say(sentence)
+
+
 def print_json(answer: dict[str, Any]) -> None:
     """The one JSON object of ``--json``."""
     click.echo(json.dumps(answer, allow_nan=False))

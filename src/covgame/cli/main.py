@@ -18,6 +18,7 @@ from covgame.cli.common import (
     complain,
     print_json,
     say,
+    say_unless,
 )
 
 if TYPE_CHECKING:
@@ -457,9 +458,13 @@ def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> N
     from covgame.resuming import is_covering
 
     if is_covering(run):
-        finish(covering.load(run, max_episodes), as_json, quiet)
+        covered = covering.load(run, max_episodes)
+        say_unless(quiet, covered.notice)
+        finish(covered, as_json, quiet)
     else:
-        finish_learning(exploring.load(run, max_episodes), as_json, quiet)
+        learnt = exploring.load(run, max_episodes)
+        say_unless(quiet, learnt.notice)
+        finish_learning(learnt, as_json, quiet)
 
 
 def finish(run: Run, as_json: bool, quiet: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,12 @@ SETTLED = 30.0
 
 FIRST_AGREEMENT = (1.0, 0.5)
 """Before anything is seen, stages are taken to agree by half: a row borrows one observation."""
+
+AS_ELSEWHERE = 8.0
+"""A state is taken to agree over stages as all states do, with the weight of so many steps."""
+
+YOUNG = 3
+"""Up to so many observations, and whenever it leads somewhere new, a row is news."""
 
 
 ROW = np.dtype(
@@ -83,6 +90,16 @@ class SuccessorTable:
             self._move(row)
         self.entries[entry["start"] + entry["size"]] = (successor, times)
         entry["size"] += 1
+
+    def remove(self, row: int, successor: int) -> None:
+        """Take back the transition that was counted last of all that led there."""
+        entry, known = self.rows[row], self._known(row)
+        entry["total"] -= 1
+        entry["share"] = 1.0 / entry["total"] if entry["total"] else 0.0
+        place = int(np.flatnonzero(known["successor"] == successor)[0])
+        known["count"][place] -= 1
+        if known["count"][place] == 0:  # then it was the newest successor
+            entry["size"] -= 1
 
     def add_many(self, row: IntArray, successor: IntArray, times: IntArray) -> None:
         """Count many transitions, each (row, successor) once in the list."""
@@ -151,6 +168,13 @@ class SuccessorTable:
         mean = sum_by_index(row, part, last - first)
         return mean, sum_by_index(row, part * value, last - first)
 
+    def largest(self, first: int, last: int, values: FloatArray) -> FloatArray:
+        """The largest V among the successors of rows; 0 where there are none."""
+        row, successor, _ = self.listed(first, last)
+        best = np.zeros(last - first)
+        np.maximum.at(best, row, np.append(values, 0.0)[successor])
+        return best
+
 
 @dataclass(frozen=True, eq=False)
 class CountedVisits:
@@ -171,8 +195,8 @@ class Counts:
     - ``pooled``: one row per pair for all stages, for environments that are stationary;
     - neither: a row per cell, as in the paper;
     - ``borrowing``: a row per cell, and beside it what all stages have seen of the pair. A row
-      then counts as if it had ``borrowed`` more observations, distributed as in that pool. How
-      many is measured: as many as the stages have been seen to agree.
+      then counts as if it had a few more observations, distributed as in that pool. How many is
+      measured, state by state: as many as its stages have been seen to agree.
 
     Whoever asks for an ``estimate`` or a ``kernel`` does not see the difference.
     """
@@ -187,6 +211,7 @@ class Counts:
         self.table = SuccessorTable(shape.pairs if pooled else shape.cells)
         self.pool = SuccessorTable(shape.pairs) if borrowing and not pooled else None
         self.agreement = np.array(FIRST_AGREEMENT)  # (2,): with the own stage, with the others
+        self.state_agreement = np.zeros((shape.states, 2))  # the same of each state alone
 
     def grow(self, states: int) -> None:
         """Make room for more states; what was counted stays."""
@@ -194,27 +219,36 @@ class Counts:
         visits, reward_sums = np.zeros(new.hsa, dtype=np.int64), np.zeros(new.hsa)
         visits[:, : old.states], reward_sums[:, : old.states] = self.visits, self.reward_sums
         self.visits, self.reward_sums = visits, reward_sums
-        self.starts = np.concatenate([self.starts, np.zeros(states - old.states, dtype=np.int64)])
+        more = states - old.states
+        self.starts = np.concatenate([self.starts, np.zeros(more, dtype=np.int64)])
+        self.state_agreement = np.concatenate([self.state_agreement, np.zeros((more, 2))])
         self.table.lay_out(1 if self.pooled else old.horizon, old.pairs, new.pairs)
         if self.pool is not None:
             self.pool.lay_out(1, old.pairs, new.pairs)
         self.shape = new
 
-    def add(self, episode: Episode) -> None:
-        """Count one episode."""
+    @property
+    def shares_stages(self) -> bool:
+        """Whether what is seen at one stage says something about others."""
+        return self.pooled or self.pool is not None
+
+    def add(self, episode: Episode, learnt: int = 0) -> None:
+        """Count one episode, of whose first steps so many are learnt already."""
         self.n_episodes += 1
         self.starts[episode.state[0]] += 1
         visits, reward_sums = self.visits.reshape(-1), self.reward_sums.reshape(-1)
-        for cell, successor, reward in zip(
-            episode.cells(self.shape),
-            episode.next_state.tolist(),
-            episode.reward.tolist(),
-            strict=True,
+        for step, (cell, successor, reward) in enumerate(
+            zip(
+                episode.cells(self.shape),
+                episode.next_state.tolist(),
+                episode.reward.tolist(),
+                strict=True,
+            )
         ):
             visits[cell] += 1
             reward_sums[cell] += reward
-            if successor != LAST:
-                self._add_transition(cell, successor)
+            if successor != LAST and step >= learnt:
+                self.learn(cell, successor)
 
     def add_visits(self, seen: CountedVisits) -> None:
         """Count many episodes at once.
@@ -239,20 +273,39 @@ class Counts:
         self.reward_sums += other.reward_sums
         self.table.add_many(*other.table.listed(0, len(other.table)))
 
-    def _add_transition(self, cell: int, successor: int) -> None:
+    def learn(self, cell: int, successor: int) -> bool:
+        """Count a transition; whether that is news for other stages, too."""
         pair = cell % self.shape.pairs
         if self.pool is not None:
             self._compare(self.pool, cell, pair, successor)
             self.pool.add(pair, successor)
         self.table.add(pair if self.pooled else cell, successor)
+        return self._is_news(pair, successor)
+
+    def unlearn(self, steps: Sequence[tuple[int, int]], before: tuple[FloatArray, ...]) -> None:
+        """Forget the (cell, successor) that were learnt last; ``before`` was the agreement."""
+        for cell, successor in reversed(steps):
+            pair = cell % self.shape.pairs
+            self.table.remove(pair if self.pooled else cell, successor)
+            if self.pool is not None:
+                self.pool.remove(pair, successor)
+        self.agreement[:], self.state_agreement[:] = before
+
+    def _is_news(self, pair: int, successor: int) -> bool:
+        """Whether the transition just counted is worth thinking again for."""
+        if not self.shares_stages:
+            return False
+        shared = self.table if self.pool is None else self.pool
+        return bool(shared.total[pair] <= YOUNG) or shared.seen(pair, successor) == 1
 
     def _compare(self, pool: SuccessorTable, cell: int, pair: int, successor: int) -> None:
         """How probable was this successor, by the own stage and by the others?"""
         n, n_all = int(self.table.total[cell]), int(pool.total[pair])
         if 0 < n < n_all:
             own, everywhere = self.table.seen(cell, successor), pool.seen(pair, successor)
-            self.agreement[0] += own / n
-            self.agreement[1] += (everywhere - own) / (n_all - n)
+            for agreement in (self.agreement, self.state_agreement[pair // self.shape.actions]):
+                agreement[0] += own / n
+                agreement[1] += (everywhere - own) / (n_all - n)
 
     @property
     def borrowed(self) -> float:
@@ -261,18 +314,27 @@ class Counts:
         alpha compares the mean probability that other stages gave to what happened with the one
         that the own stage gave: near 1 where the stages agree, near 0 where each is different.
         """
-        own, others = self.agreement
-        if others * (1.0 + MOST_BORROWED) >= own * MOST_BORROWED:
-            return MOST_BORROWED
-        fraction, exponent = math.frexp(float(others / (own - others)))
+        kappa = _kappa(*self.agreement.tolist())
+        if kappa == MOST_BORROWED:
+            return kappa
+        fraction, exponent = math.frexp(kappa)
         return math.ldexp(math.floor(fraction * BORROWED_STEPS + 0.5) / BORROWED_STEPS, exponent)
+
+    def borrowed_by_state(self) -> FloatArray:
+        """kappa of every state: its own steps, and ``AS_ELSEWHERE`` steps that agree as all do."""
+        kappa = self.borrowed
+        others = AS_ELSEWHERE * (kappa / (1.0 + kappa))
+        return np.array(
+            [_kappa(own + AS_ELSEWHERE, too + others) for own, too in self.state_agreement.tolist()]
+        )
 
     def lent(self, observed: FloatArray) -> FloatArray:
         """How many observations each row of a stage gets from the pool."""
         if self.pool is None:
             return np.zeros(len(observed))
-        extra = np.minimum(self.borrowed, self.pool.total - observed)
-        extra[observed >= SETTLED * self.borrowed] = 0.0
+        kappa = np.repeat(self.borrowed_by_state(), self.shape.actions)
+        extra = np.maximum(np.minimum(kappa, self.pool.total - observed), 0.0)
+        extra[observed >= SETTLED * kappa] = 0.0
         return extra
 
     def _rows(self, h: int) -> tuple[int, int]:
@@ -297,6 +359,26 @@ class Counts:
         square = square + trust * (pool_square - square)
         return mean, square, observed + extra
 
+    def best_after(self, h: int, values: FloatArray) -> FloatArray:
+        """Per state at stage h: the largest V that any of its actions was seen to lead to."""
+        first, last = self._rows(h)
+        best = self.table.largest(first, last, values)
+        if self.pool is not None:
+            lent = self.lent(self.table.total[first:last].astype(np.float64)) > 0
+            pool_best = self.pool.largest(0, self.shape.pairs, values)
+            best = np.where(lent, np.maximum(best, pool_best), best)
+        largest: FloatArray = best.reshape(self.shape.states, self.shape.actions).max(axis=1)
+        return largest
+
+    def successors(self, h: int) -> IntArray:
+        """Per pair at stage h: how many different successors the estimate looks at."""
+        first, last = self._rows(h)
+        number: IntArray = self.table.rows["size"][first:last]
+        if self.pool is not None:
+            lent = self.lent(self.table.total[first:last].astype(np.float64)) > 0
+            number = np.where(lent, self.pool.rows["size"], number)
+        return number
+
     def mean_rewards(self) -> FloatArray:
         """The mean reward of every cell, 0 where it was never visited: (H, S, A)."""
         return self.reward_sums / np.maximum(self.visits, 1)
@@ -312,3 +394,10 @@ class Counts:
             count / self.table.total[row],
             stationary=self.pooled,
         )
+
+
+def _kappa(own: float, others: float) -> float:
+    """alpha/(1 - alpha) for alpha = others/own, at most ``MOST_BORROWED``."""
+    if others * (1.0 + MOST_BORROWED) >= own * MOST_BORROWED:
+        return MOST_BORROWED
+    return others / (own - others)

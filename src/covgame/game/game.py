@@ -19,8 +19,8 @@ from covgame.game.planner import Planner
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray, FloatHSA, Policy, Shape
 
-Revise = Callable[[Sequence[int]], Policy | None]
-"""From the cells visited so far in an episode to the policy for its rest, None for no change."""
+Revise = Callable[[int, int], Policy | None]
+"""From a step, (cell, next state), to the policy for the rest of its episode; None: no change."""
 
 
 class EpisodeSource(Protocol):
@@ -61,8 +61,10 @@ class Game:
         self.adversary = adversary
         self.counts = counts
         self.allowed: BoolArray | None = None  # (S, A), where the environment forbids actions
+        self.learns_within = counts.shares_stages  # an episode's steps change what it does next
         self.collected = np.zeros(len(target))
         self.state = adversary.start(target)
+        self.begin()
 
     @property
     def covered(self) -> bool:
@@ -85,17 +87,41 @@ class Game:
 
     def ask(self) -> Policy:
         """The policy to play next."""
+        self.begin()
         return self.planner.plan(self.counts, self.cell_rewards(self.state.weights))
 
-    def revise(self, cells: Sequence[int]) -> Policy | None:
-        """The policy for the rest of an episode that has visited these cells so far.
-
-        None if there is nothing to change.
-        """
-        weights = self.revised_weights(cells)
-        return (
-            None if weights is None else self.planner.plan(self.counts, self.cell_rewards(weights))
+    def begin(self) -> None:
+        """Nothing of the next episode is known yet."""
+        self.path: list[int] = []  # its cells so far
+        self.learnt: list[tuple[int, int]] = []  # its steps that are counted already
+        self.agreement_before = (
+            self.counts.agreement.copy(),
+            self.counts.state_agreement.copy(),
         )
+        self.weights_now = self.state.weights
+
+    def revise(self, cell: int, successor: int) -> Policy | None:
+        """Hear of a step; the policy for the rest of the episode, None if there is no reason.
+
+        Where stages share what they have seen, the step is learnt at once. It is a reason if it
+        was news, or if what is wanted has changed by it.
+        """
+        self.path.append(cell)
+        news = False
+        if self.learns_within:
+            self.learnt.append((cell, successor))
+            news = self.counts.learn(cell, successor)
+        weights = self.revised_weights(self.path)
+        if weights is not None:
+            self.weights_now = weights
+        elif not news:
+            return None
+        return self.planner.plan(self.counts, self.cell_rewards(self.weights_now))
+
+    def abandon(self) -> None:
+        """Forget an episode that will not be told."""
+        self.counts.unlearn(self.learnt, self.agreement_before)
+        self.begin()
 
     def revised_weights(self, cells: Sequence[int]) -> FloatArray | None:
         """The weights for the rest of an episode, None if they have not changed just now.
@@ -127,8 +153,9 @@ class Game:
 
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""
-        self.counts.add(episode)
+        self.counts.add(episode, len(self.learnt))
         self.tell_cells(episode.cells(self.target.shape))
+        self.begin()
         return Round(self.counts.n_episodes, episode, self.covered)
 
     def tell_cells(self, cells: Iterable[int]) -> None:

@@ -34,9 +34,15 @@ class Optimism(Protocol):
         mean: FloatArray,
         variance: FloatArray,
         observed: FloatArray,
+        best: FloatArray,
         remaining: float,
     ) -> FloatArray:
-        """Q_h per pair; ``remaining`` bounds what any path earns after this stage."""
+        """Q_h per pair.
+
+        ``best`` is the largest value that any action of the state was seen to lead to, where the
+        pair itself was seen to lead to one state only, and 0 elsewhere. ``remaining`` bounds what
+        any path earns after this stage.
+        """
         ...
 
 
@@ -62,9 +68,10 @@ class PaperOptimism:
         mean: FloatArray,
         variance: FloatArray,
         observed: FloatArray,
+        best: FloatArray,
         remaining: float,
     ) -> FloatArray:
-        del remaining  # the paper clips at 1
+        del best, remaining  # the paper clips at 1
         bonus = _bonus(variance, 8 * self.beta(observed), observed, 1.0)
         forbidden = reward == -np.inf
         upper = np.minimum(1.0, np.where(forbidden, 0.0, reward) + mean + bonus)
@@ -73,13 +80,20 @@ class PaperOptimism:
 
 @dataclass(frozen=True)
 class RangeAwareOptimism:
-    """Q = r + min(R, p V + max{sqrt(b Var/n), b R/n}), R what any path can still earn.
+    """Q = r + min(R, p V + max{sqrt(b Var/n), b R/n, g/(n + g) (B - p V)}).
 
-    With b = 8 beta still an upper bound; with a small constant a heuristic that never gives
-    up on a reachable cell, because an action not tried yet promises all that is left.
+    R is what any path can still earn, B the best that any action of the state was seen to lead
+    to: that an action has always done the same does not rule out that it does what another one did.
+    (Once it was seen to do this and that, the last term is dropped.) Where n = 0 the continuation
+    is worth ``promise`` times R: what is certain goes before the same that is only hoped for.
+
+    With b = 8 beta and promise 1 still an upper bound; with a small constant a heuristic that never
+    gives up on a reachable cell, because an action not tried yet promises nearly all that is left.
     """
 
     b: float = 0.03
+    doubt: float = 0.3  # g: how many observations outweigh the doubt
+    promise: float = 0.99
 
     def upper_q(
         self,
@@ -87,10 +101,13 @@ class RangeAwareOptimism:
         mean: FloatArray,
         variance: FloatArray,
         observed: FloatArray,
+        best: FloatArray,
         remaining: float,
     ) -> FloatArray:
         bonus = _bonus(variance, np.full_like(observed, self.b), observed, remaining)
-        return reward + np.minimum(remaining, mean + bonus)
+        doubt = self.doubt * (1.0 / (observed + self.doubt)) if self.doubt > 0 else 0.0
+        upper = np.minimum(remaining, mean + np.maximum(bonus, doubt * (best - mean)))
+        return reward + np.where(observed > 0, upper, self.promise * remaining)
 
 
 def _bonus(variance: FloatArray, b: FloatArray, observed: FloatArray, scale: float) -> FloatArray:
@@ -115,7 +132,11 @@ class OptimisticPlanner:
             if h + 1 < shape.horizon:
                 mean, square, observed = counts.estimate(h, following)
                 variance = np.maximum(square - mean * mean, 0.0)
-                q = self.optimism.upper_q(reward[h].ravel(), mean, variance, observed, remaining)
+                best = np.repeat(counts.best_after(h, following), shape.actions)
+                best[counts.successors(h) != 1] = 0.0
+                q = self.optimism.upper_q(
+                    reward[h].ravel(), mean, variance, observed, best, remaining
+                )
                 q = q.reshape(shape.states, shape.actions)
             chosen[h] = greedy(q, counts.visits[h])
             following = q[np.arange(shape.states), chosen[h]]

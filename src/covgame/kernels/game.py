@@ -16,7 +16,14 @@ from numba import njit
 
 from covgame.episodes import LAST
 from covgame.game.adversary import FADED, NOTABLE, RATE, STALE
-from covgame.game.counts import BORROWED_STEPS, MOST_BORROWED, SETTLED, SuccessorTable
+from covgame.game.counts import (
+    AS_ELSEWHERE,
+    BORROWED_STEPS,
+    MOST_BORROWED,
+    SETTLED,
+    YOUNG,
+    SuccessorTable,
+)
 from covgame.rng import FIRST_FACTOR, INCREMENT, SECOND_FACTOR, UNIT
 from covgame.types import END
 
@@ -61,6 +68,7 @@ class Learnt(NamedTuple):
     pool_entries: Any
     pool_used: Any
     agreement: Any
+    state_agreement: Any  # (S, 2)
     pooled: Any
     borrowing: Any
 
@@ -319,62 +327,131 @@ def _row_moments(entry, entries, values, h):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _row_largest(entry, entries, values, h):  # type: ignore[no-untyped-def]
+    """``SuccessorTable.largest`` of a row, for the values of stage h."""
+    largest = 0.0
+    for place in range(entry.start, entry.start + entry.size):
+        if entries[place].successor != END:
+            largest = max(largest, values[h, entries[place].successor])
+    return largest
+
+
+@compiled
 def _moments(rows, entries, first, values, h, mean, square):  # type: ignore[no-untyped-def]
     """The moments of the rows from ``first`` on, as many as ``mean`` holds."""
     for i in range(len(mean)):
         mean[i], square[i] = _row_moments(rows[first + i], entries, values, h)
 
 
+@inlined
+def _doubted(observed, successors, doubt):  # type: ignore[no-untyped-def]
+    """How much of an estimate is doubt: g/(n + g), nothing once two successors were seen."""
+    return doubt * (1.0 / (observed + doubt)) if successors == 1 else 0.0
+
+
 @compiled
-def _observations(rows, first, observed, share):  # type: ignore[no-untyped-def]
-    """n and 1/n of the rows from ``first`` on."""
+def _observations(rows, first, observed, share, doubted, doubt):  # type: ignore[no-untyped-def]
+    """n, 1/n and the doubt of the rows from ``first`` on."""
     for i in range(len(observed)):
         entry = rows[first + i]
         observed[i], share[i] = float(entry.total), entry.share
+        doubted[i] = _doubted(observed[i], entry.size, doubt)
+
+
+@compiled
+def _kappa(own: Any, others: Any) -> Any:
+    """``counts._kappa``."""
+    if others * (1.0 + MOST_BORROWED) >= own * MOST_BORROWED:
+        return MOST_BORROWED
+    return others / (own - others)
 
 
 @compiled
 def _borrowed(agreement: Any) -> Any:
     """``Counts.borrowed``."""
-    own, others = agreement[0], agreement[1]
-    if others * (1.0 + MOST_BORROWED) >= own * MOST_BORROWED:
-        return MOST_BORROWED
-    fraction, exponent = math.frexp(others / (own - others))
+    kappa = _kappa(agreement[0], agreement[1])
+    if kappa == MOST_BORROWED:
+        return kappa
+    fraction, exponent = math.frexp(kappa)
     return math.ldexp(math.floor(fraction * BORROWED_STEPS + 0.5) / BORROWED_STEPS, exponent)
 
 
 @compiled
+def _state_kappa(kappa: Any, state_agreement: Any, s: Any) -> Any:
+    """``Counts.borrowed_by_state`` of a state, where ``kappa`` is borrowed in general."""
+    others = AS_ELSEWHERE * (kappa / (1.0 + kappa))
+    return _kappa(state_agreement[s, 0] + AS_ELSEWHERE, state_agreement[s, 1] + others)
+
+
+@compiled
 def _borrow(  # type: ignore[no-untyped-def]
-    kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share
-):
+    kappa, state_agreement, pool_rows, pool_mean, pool_square,
+    mean, square, observed, share, doubted, doubt,
+):  # fmt: skip
     """What ``Counts.estimate`` takes from the pool."""
-    for i in range(len(mean)):
-        n = observed[i]
-        extra = min(kappa, pool_observed[i] - n)
-        if n < SETTLED * kappa and extra > 0:
-            n = n + extra
-            trust = extra / n
-            observed[i], share[i] = n, 1.0 / n
-            mean[i] += trust * (pool_mean[i] - mean[i])
-            square[i] += trust * (pool_square[i] - square[i])
+    actions = len(mean) // len(state_agreement)
+    for s in range(len(state_agreement)):
+        lent = _state_kappa(kappa, state_agreement, s)
+        for i in range(s * actions, (s + 1) * actions):
+            n = observed[i]
+            extra = min(lent, pool_rows[i].total - n)
+            if n < SETTLED * lent and extra > 0:
+                n = n + extra
+                trust = extra / n
+                observed[i], share[i] = n, 1.0 / n
+                mean[i] += trust * (pool_mean[i] - mean[i])
+                square[i] += trust * (pool_square[i] - square[i])
+                doubted[i] = _doubted(n, pool_rows[i].size, doubt)
 
 
 @inlined
-def _upper(reward, mean, square, observed, share, remaining, b):  # type: ignore[no-untyped-def]
+def _upper(reward, mean, square, observed, share, doubted, best, remaining, b, promise):  # type: ignore[no-untyped-def]
     """``RangeAwareOptimism.upper_q``; without branches, so that it runs on vectors."""
     variance = square - mean * mean
     variance = variance if variance > 0.0 else 0.0
     root, plain = math.sqrt(b * variance * share), b * remaining * share
-    upper = mean + (root if root > plain else plain)
+    bonus = root if root > plain else plain
+    hope = doubted * (best - mean)
+    upper = mean + (hope if hope > bonus else bonus)
     upper = upper if upper < remaining else remaining
-    return reward + (upper if observed > 0.0 else remaining)
+    return reward + (upper if observed > 0.0 else promise * remaining)
 
 
 @compiled
-def _range_aware(reward, mean, square, observed, share, remaining, b, q):  # type: ignore[no-untyped-def]
+def _range_aware(reward, mean, square, observed, share, doubted, best, remaining, b, promise, q):  # type: ignore[no-untyped-def]
     """``_upper`` of every pair."""
     for i in range(len(q)):
-        q[i] = _upper(reward[i], mean[i], square[i], observed[i], share[i], remaining, b)
+        q[i] = _upper(
+            reward[i], mean[i], square[i], observed[i], share[i], doubted[i], best[i], remaining,
+            b, promise,
+        )  # fmt: skip
+
+
+@compiled
+def _best_of_state(  # type: ignore[no-untyped-def]
+    rows, entries, first, pool_rows, pool_entries, pair, observed, actions, values, h
+):
+    """``Counts.best_after`` of a state; who has more observations than its row, borrows."""
+    largest = 0.0
+    for a in range(actions):
+        entry = rows[first + a]
+        largest = max(largest, _row_largest(entry, entries, values, h))
+        if observed[a] > entry.total:
+            largest = max(largest, _row_largest(pool_rows[pair + a], pool_entries, values, h))
+    return largest
+
+
+@compiled
+def _find_best(  # type: ignore[no-untyped-def]
+    rows, entries, first, pool_rows, pool_entries, observed, values, h, doubted, best, actions
+):
+    """``Counts.best_after``, for the pairs of states that have an action in doubt."""
+    for pair in range(0, len(best), actions):
+        if doubted[pair : pair + actions].sum() > 0.0:
+            best[pair : pair + actions] = _best_of_state(
+                rows, entries, first + pair, pool_rows, pool_entries, pair,
+                observed[pair : pair + actions], actions, values, h,
+            )  # fmt: skip
 
 
 @compiled
@@ -416,7 +493,7 @@ def _largest(values: Any) -> Any:
 
 
 @compiled
-def _plan(learnt, reward, b, paper, workspace, earliest):  # type: ignore[no-untyped-def]
+def _plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[no-untyped-def]
     """``OptimisticPlanner.plan``: fills ``chosen`` from the stage ``earliest`` on.
 
     Tuples are taken apart before the loop: handing one on, or an access inside, takes longer
@@ -427,12 +504,11 @@ def _plan(learnt, reward, b, paper, workspace, earliest):  # type: ignore[no-unt
     pool_rows, pool_entries = learnt.pool_rows, learnt.pool_entries
     chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
     mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
-    pool_mean, pool_square, pool_observed = scratch[4], scratch[5], scratch[6]
-    unused, q = scratch[7], scratch[8]
+    pool_mean, pool_square = scratch[4], scratch[5]
+    doubted, best, q = scratch[6], scratch[7], scratch[8]
+    b, doubt, promise = optimism[0], optimism[1], optimism[2]
     if pooled:
-        _observations(rows, ZERO, observed, share)
-    if borrowing:
-        _observations(pool_rows, ZERO, pool_observed, unused)
+        _observations(rows, ZERO, observed, share, doubted, doubt)
     kappa = _borrowed(learnt.agreement)
     last = len(visits) - 1
     _act(reward[last], visits[last], chosen[last], values[last])
@@ -441,12 +517,21 @@ def _plan(learnt, reward, b, paper, workspace, earliest):  # type: ignore[no-unt
         first = ZERO if pooled else h * len(q)
         _moments(rows, entries, first, values, h + 1, mean, square)
         if not pooled:
-            _observations(rows, first, observed, share)
+            _observations(rows, first, observed, share, doubted, doubt)
         if borrowing:
             _moments(pool_rows, pool_entries, ZERO, values, h + 1, pool_mean, pool_square)
-            _borrow(kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share)
+            _borrow(
+                kappa, learnt.state_agreement, pool_rows, pool_mean, pool_square,
+                mean, square, observed, share, doubted, doubt,
+            )  # fmt: skip
         if paper is None:
-            _range_aware(reward[h], mean, square, observed, share, remaining, b, q)
+            _find_best(
+                rows, entries, first, pool_rows, pool_entries, observed, values, h + 1, doubted,
+                best, visits.shape[2],
+            )  # fmt: skip
+            _range_aware(
+                reward[h], mean, square, observed, share, doubted, best, remaining, b, promise, q
+            )
         else:
             _paper_optimism(
                 reward[h], mean, square, observed, share, paper[0], paper[1], paper[2], q
@@ -503,7 +588,8 @@ def _follow(learnt, standing, earliest):  # type: ignore[no-untyped-def]
                 if learnt.borrowing:
                     _know_successors(standing, h, learnt.pool_rows[pair], learnt.pool_entries)
         n_followed[h] = n_known[h]
-    standing.tally[UNFOLLOWED] = 0
+    if earliest == 0:
+        standing.tally[UNFOLLOWED] = 0
 
 
 @compiled
@@ -615,22 +701,30 @@ def _note_rewards(met, n_met, row_start, row_cell, reward, tops, A, flags, due, 
 
 
 @compiled
-def _note_visits(path, path_next, length, S, A, flags, due, n_due, shared):  # type: ignore[no-untyped-def]
-    """Have planned anew where an episode changed visits or what rows lead to."""
-    H = len(n_due)
+def _note_visits(path, length, S, A, flags, due, n_due):  # type: ignore[no-untyped-def]
+    """Have planned anew where an episode changed visits."""
     for h in range(length):
-        s = path[h] // A - h * S
-        _mark(flags, due, n_due, h, s, KNOWN)
-        if shared and path_next[h] != LAST:
-            for stage in range(H - 1):
-                _mark(flags, due, n_due, stage, s, KNOWN | LEANS)
+        _mark(flags, due, n_due, h, path[h] // A - h * S, KNOWN)
+
+
+@compiled
+def _note_steps(path, path_next, first, last, S, A, flags, due, n_due):  # type: ignore[no-untyped-def]
+    """Have planned anew, at all stages, what steps say about rows that stages share.
+
+    Also where rows stand by themselves: how much a state borrows may have changed.
+    """
+    for h in range(first, last):
+        if path_next[h] != LAST:
+            s = path[h] // A - h * S
+            for stage in range(len(n_due) - 1):
+                _mark(flags, due, n_due, stage, s, KNOWN)
 
 
 @inlined
 def _estimate(entry, entries, pool_rows, pool_entries, pair, kappa, values, h):  # type: ignore[no-untyped-def]
     """``Counts.estimate`` of a pair; kappa is 0 where nothing is borrowed."""
     mean, square = _row_moments(entry, entries, values, h)
-    observed, share = float(entry.total), entry.share
+    observed, share, successors = float(entry.total), entry.share, entry.size
     if observed < SETTLED * kappa:
         lender = pool_rows[pair]
         extra = min(kappa, lender.total - observed)
@@ -641,35 +735,53 @@ def _estimate(entry, entries, pool_rows, pool_entries, pair, kappa, values, h): 
             pool_mean, pool_square = _row_moments(lender, pool_entries, values, h)
             mean += trust * (pool_mean - mean)
             square += trust * (pool_square - square)
-    return mean, square, observed, share
+            successors = lender.size
+    return mean, square, observed, share, successors
 
 
 @compiled
 def _renew(  # type: ignore[no-untyped-def]
-    earliest, reward, b, kappa, pooled, rows, entries, pool_rows, pool_entries, visits, chosen,
-    values, flags, known, n_known, due, n_due, tops, remaining, own_head, shared_head, links,
+    earliest, reward, optimism, kappa, state_agreement, pooled, rows, entries, pool_rows,
+    pool_entries, visits, chosen, values, scratch, flags, known, n_known, due, n_due, tops,
+    remaining, own_head, shared_head, links,
 ):  # fmt: skip
     """The work of ``_replan``, on arrays alone; returns how many states were planned."""
     H, S, A = visits.shape
-    planned, rest = ZERO, 0.0
+    b, doubt, promise = optimism[0], optimism[1], optimism[2]
+    mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
+    doubted = scratch[4]
+    planned, rest, lent = ZERO, 0.0, 0.0
     for h in range(H - 1, earliest - 1, -1):
         whole = remaining[h] != rest
         n = n_known[h] if whole else n_due[h]
         first = ZERO if pooled else h * S * A
         for i in range(n):
             s = np.int64(known[h, i] if whole else due[h, i])
-            leans = pooled
+            leans, in_doubt, largest = pooled, 0.0, 0.0
+            if h + 1 < H:
+                if kappa > 0.0:
+                    lent = _state_kappa(kappa, state_agreement, s)
+                for a in range(A):
+                    entry = rows[first + s * A + a]
+                    leans |= entry.total < SETTLED * lent
+                    mean[a], square[a], observed[a], share[a], successors = _estimate(
+                        entry, entries, pool_rows, pool_entries, s * A + a, lent, values, h + 1
+                    )
+                    doubted[a] = _doubted(observed[a], successors, doubt)
+                    in_doubt += doubted[a]
+                if in_doubt > 0.0:
+                    largest = _best_of_state(
+                        rows, entries, first + s * A, pool_rows, pool_entries, s * A, observed, A,
+                        values, h + 1,
+                    )  # fmt: skip
             best, action = -np.inf, 0
             for a in range(A):
-                pair = s * A + a
-                q = reward[h, pair]
+                q = reward[h, s * A + a]
                 if h + 1 < H:
-                    entry = rows[first + pair]
-                    leans |= entry.total < SETTLED * kappa
-                    mean, square, observed, share = _estimate(
-                        entry, entries, pool_rows, pool_entries, pair, kappa, values, h + 1
-                    )
-                    q = _upper(q, mean, square, observed, share, rest, b)
+                    q = _upper(
+                        q, mean[a], square[a], observed[a], share[a], doubted[a], largest, rest,
+                        b, promise,
+                    )  # fmt: skip
                 if a == 0 or q > best:
                     best, action = q, a
                 elif q == best and visits[h, s, a] < visits[h, s, action]:
@@ -691,7 +803,7 @@ def _renew(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _replan(learnt, reward, b, workspace, standing, memory, earliest):  # type: ignore[no-untyped-def]
+def _replan(learnt, reward, optimism, workspace, standing, memory, earliest):  # type: ignore[no-untyped-def]
     """``_plan`` of all states that can be entered, where something has changed since.
 
     A state whose value has changed makes those due that lead to it; a stage is planned anew as a
@@ -707,10 +819,11 @@ def _replan(learnt, reward, b, workspace, standing, memory, earliest):  # type: 
         _set_all_tops(standing.tops, reward)
         standing.remaining[:] = np.nan
     planned = _renew(
-        earliest, reward, b, kappa, learnt.pooled, learnt.rows, learnt.entries,
-        learnt.pool_rows, learnt.pool_entries, learnt.visits, workspace.chosen, workspace.values,
-        standing.flags, standing.known, standing.n_known, standing.due, standing.n_due,
-        standing.tops, standing.remaining, standing.own_head, standing.shared_head, standing.links,
+        earliest, reward, optimism, kappa, learnt.state_agreement, learnt.pooled, learnt.rows,
+        learnt.entries, learnt.pool_rows, learnt.pool_entries, learnt.visits, workspace.chosen,
+        workspace.values, workspace.scratch, standing.flags, standing.known, standing.n_known,
+        standing.due, standing.n_due, standing.tops, standing.remaining, standing.own_head,
+        standing.shared_head, standing.links,
     )  # fmt: skip
     tally[PLANNED] += planned
     if earliest == 0 and not afresh:
@@ -719,22 +832,34 @@ def _replan(learnt, reward, b, workspace, standing, memory, earliest):  # type: 
 
 
 @compiled
-def _keep_plan(learnt, wanted, weighing, workspace, standing, b, h, s, n_met):  # type: ignore[no-untyped-def]
-    """Plan for an episode that is in state s at stage h, the cheaper way."""
+def _keep_plan(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, workspace, standing, optimism, h, s, n_met, first_new
+):
+    """Plan for an episode that is in state s at stage h, the cheaper way.
+
+    Its steps from ``first_new`` on were learnt since the last plan.
+    """
     _know(standing, h, s)
     if standing.tally[WHOLE] > 0:
-        _plan(learnt, weighing.stage_reward, b, None, workspace, h)
+        _plan(learnt, weighing.stage_reward, optimism, None, workspace, h)
         return
     if h > 0:
+        _, S, A = learnt.visits.shape
+        _note_steps(
+            workspace.path, workspace.path_next, first_new, h, S, A, standing.flags, standing.due,
+            standing.n_due,
+        )  # fmt: skip
         _note_rewards(
             workspace.met, n_met, wanted.row_start, wanted.row_cell, weighing.reward,
             standing.tops, learnt.visits.shape[2], standing.flags, standing.due, standing.n_due,
         )  # fmt: skip
-    _replan(learnt, weighing.stage_reward, b, workspace, standing, weighing.memory, h)
+    _replan(learnt, weighing.stage_reward, optimism, workspace, standing, weighing.memory, h)
 
 
 @compiled
-def _note_episode(learnt, wanted, weighing, workspace, standing, length, n_met):  # type: ignore[no-untyped-def]
+def _note_episode(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, workspace, standing, length, n_met, first_new
+):
     """What an episode that is counted makes due; nothing if the next plan is made as a whole."""
     _, S, A = learnt.visits.shape
     tally = standing.tally
@@ -746,10 +871,12 @@ def _note_episode(learnt, wanted, weighing, workspace, standing, length, n_met):
         tally[WHOLE] = 0
         standing.basis[:] = np.nan
     else:
-        _note_visits(
-            workspace.path, workspace.path_next, length, S, A, standing.flags, standing.due,
-            standing.n_due, learnt.pooled or learnt.borrowing,
-        )  # fmt: skip
+        _note_visits(workspace.path, length, S, A, standing.flags, standing.due, standing.n_due)
+        if learnt.pooled or learnt.borrowing:
+            _note_steps(
+                workspace.path, workspace.path_next, first_new, length, S, A, standing.flags,
+                standing.due, standing.n_due,
+            )  # fmt: skip
         _note_rewards(
             workspace.met, n_met, wanted.row_start, wanted.row_cell, weighing.reward,
             standing.tops, A, standing.flags, standing.due, standing.n_due,
@@ -924,13 +1051,15 @@ def _seen(entry, entries, s):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _compare(entry, entries, pool_entry, pool_entries, s, agreement):  # type: ignore[no-untyped-def]
+def _compare(entry, entries, pool_entry, pool_entries, s, agreement, of_state):  # type: ignore[no-untyped-def]
     """``Counts._compare``."""
     n, n_all = entry.total, pool_entry.total
     if 0 < n < n_all:
         own, everywhere = _seen(entry, entries, s), _seen(pool_entry, pool_entries, s)
         agreement[0] += own / n
         agreement[1] += (everywhere - own) / (n_all - n)
+        of_state[0] += own / n
+        of_state[1] += (everywhere - own) / (n_all - n)
 
 
 @compiled
@@ -1030,13 +1159,14 @@ def _turns(cell, pace, cell_start, cell_row, counts, collected, any_stage, gain)
 
 @compiled
 def _play_on(  # type: ignore[no-untyped-def]
-    key, world, wanted, weights, workspace, standing, shape, h, s, n_met, revising, pace
-):
-    """Go on with an episode at stage h in state s, counted nowhere yet.
+    key, world, learnt, wanted, weights, workspace, standing, shape, h, s, n_met, revising, pace,
+    learning,
+):  # fmt: skip
+    """Go on with an episode at stage h in state s; its visits are counted nowhere yet.
 
     Returns (stage, state, rows met, whether what is wanted has changed): where to plan anew because
-    of that, or because the state is not in the plan, or the length of the episode and END. ``pace``
-    is how fast visits lower an exponent.
+    of that, or because a step that was learnt at once is news, or because the state is not in the
+    plan; or the length of the episode and END. ``pace`` is how fast visits lower an exponent.
     """
     H, S, A = shape
     world_start, world_next = world.start, world.next_state
@@ -1061,46 +1191,55 @@ def _play_on(  # type: ignore[no-untyped-def]
             s = world_next[_draw(probability, world_start[row], world_start[row + 1], number)]
         path[h], path_next[h] = cell, s
         h += 1
+        news = learning and s != LAST and _learn(learnt, standing, h - 1, cell, s)
         if s < 0:
             return h, END, n_met, False
-        if revising and _turns(
+        turned = revising and _turns(
             cell, pace, cell_start, cell_row, counts, collected, any_stage, gain
-        ):
-            return h, s, n_met, True
-        if standing is not None and flags[s, h] == 0 and not whole:
-            return h, s, n_met, False
+        )
+        if turned or news or (standing is not None and flags[s, h] == 0 and not whole):
+            return h, s, n_met, turned
 
 
 @compiled
-def _count_episode(learnt, standing, path, path_next, path_reward, length):  # type: ignore[no-untyped-def]
-    """``Counts.add``; a standing plan hears of new successors."""
+def _learn(learnt, standing, h, cell, following):  # type: ignore[no-untyped-def]
+    """``Counts.learn``; a standing plan hears of new successors."""
     shape = learnt.visits.shape
     _, S, A = shape
+    pair, new = cell - h * S * A, False
+    rows, entries, pooled = learnt.rows, learnt.entries, learnt.pooled
+    row = pair if pooled else cell
+    seen = rows[row].total + 1
+    if learnt.borrowing:
+        pool_rows, pool_entries = learnt.pool_rows, learnt.pool_entries
+        _compare(
+            rows[cell], entries, pool_rows[pair], pool_entries, following, learnt.agreement,
+            learnt.state_agreement[pair // A],
+        )  # fmt: skip
+        seen = pool_rows[pair].total + 1
+        new = _count_transition(pool_rows[pair], pool_entries, learnt.pool_used, following, S, 1)
+        if standing is not None and new and following != END:
+            _note_successor(
+                standing, standing.shared_head, pool_rows, pool_entries, pair, h, following, shape
+            )
+    own_new = _count_transition(rows[row], entries, learnt.used, following, S, 1)
+    if standing is not None and own_new and following != END:
+        head = standing.shared_head if pooled else standing.own_head
+        _note_successor(standing, head, rows, entries, row, h, following, shape)
+    return (pooled or learnt.borrowing) and (seen <= YOUNG or new or (pooled and own_new))
+
+
+@compiled
+def _count_episode(learnt, standing, path, path_next, path_reward, length, first_new):  # type: ignore[no-untyped-def]
+    """``Counts.add``, of which the steps before ``first_new`` are learnt already."""
+    A = learnt.visits.shape[2]
     visits, reward_sums = learnt.flat_visits, learnt.reward_sums
-    pooled, borrowing, agreement = learnt.pooled, learnt.borrowing, learnt.agreement
-    rows, entries, used = learnt.rows, learnt.entries, learnt.used
-    pool_rows, pool_entries, pool_used = learnt.pool_rows, learnt.pool_entries, learnt.pool_used
     learnt.starts[path[0] // A] += 1
     for h in range(length):
-        cell, following = path[h], path_next[h]
-        pair = cell % (S * A)
-        visits[cell] += 1
-        reward_sums[cell] += path_reward[h]
-        if following == LAST:
-            return
-        if borrowing:
-            _compare(rows[cell], entries, pool_rows[pair], pool_entries, following, agreement)
-            new = _count_transition(pool_rows[pair], pool_entries, pool_used, following, S, 1)
-            if standing is not None and new and following != END:
-                _note_successor(
-                    standing, standing.shared_head, pool_rows, pool_entries, pair, h, following,
-                    shape,
-                )  # fmt: skip
-        row = pair if pooled else cell
-        new = _count_transition(rows[row], entries, used, following, S, 1)
-        if standing is not None and new and following != END:
-            head = standing.shared_head if pooled else standing.own_head
-            _note_successor(standing, head, rows, entries, row, h, following, shape)
+        visits[path[h]] += 1
+        reward_sums[path[h]] += path_reward[h]
+        if h >= first_new and path_next[h] != LAST:
+            _learn(learnt, standing, h, path[h], path_next[h])
 
 
 @inlined
@@ -1132,13 +1271,17 @@ def _write_down(workspace, length, shape, record, steps):  # type: ignore[no-unt
 
 @compiled
 def _tell(  # type: ignore[no-untyped-def]
-    learnt, wanted, weighing, workspace, standing, majority, missing_only, length, n_met
-):
-    """``Game.tell``: the episode on the path, and its gains; returns how many rows it covered."""
+    learnt, wanted, weighing, workspace, standing, majority, missing_only, length, n_met,
+    first_new, first_due,
+):  # fmt: skip
+    """``Game.tell``: the episode on the path, and its gains; returns how many rows it covered.
+
+    Steps from ``first_new`` on are still to be learnt, from ``first_due`` on to be planned for.
+    """
     weights, memory, reward = weighing.weights, weighing.memory, weighing.reward
     met, gain, everything = workspace.met, workspace.gain, workspace.everything
     path, path_next = workspace.path, workspace.path_next
-    _count_episode(learnt, standing, path, path_next, workspace.path_reward, length)
+    _count_episode(learnt, standing, path, path_next, workspace.path_reward, length, first_new)
     covered = _collect(wanted.counts, wanted.collected, met, n_met, gain)
     if majority is not None:
         _observe_weighted_majority(
@@ -1151,7 +1294,7 @@ def _tell(  # type: ignore[no-untyped-def]
     for i in range(n_met):
         gain[met[i]] = 0
     if standing is not None:
-        _note_episode(learnt, wanted, weighing, workspace, standing, length, n_met)
+        _note_episode(learnt, wanted, weighing, workspace, standing, length, n_met, first_due)
     return covered
 
 
@@ -1163,21 +1306,36 @@ def refresh(learnt):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def plan_episode(learnt, stage_reward, workspace, b, paper):  # type: ignore[no-untyped-def]
-    """``Game.ask`` for an episode that somebody else plays; fills ``workspace.chosen``."""
-    _plan(learnt, stage_reward, b, paper, workspace, ZERO)
+def plan_episode(learnt, stage_reward, workspace, optimism, paper, earliest):  # type: ignore[no-untyped-def]
+    """``Game.ask`` for what somebody else plays from a stage on; fills ``workspace.chosen``."""
+    _plan(learnt, stage_reward, optimism, paper, workspace, earliest)
 
 
 @compiled
-def tell_episode(learnt, wanted, weighing, workspace, majority, missing_only, length):  # type: ignore[no-untyped-def]
+def has_room(learnt):  # type: ignore[no-untyped-def]
+    """Whether any episode can be counted."""
+    H = len(learnt.visits)
+    if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
+        return False
+    return _has_room(learnt.entries, learnt.used, H)
+
+
+@compiled
+def learn_steps(learnt, workspace, first, last):  # type: ignore[no-untyped-def]
+    """``Counts.learn`` of steps on the path; there has to be room for an episode."""
+    for h in range(first, last):
+        _learn(learnt, None, h, workspace.path[h], workspace.path_next[h])
+
+
+@compiled
+def tell_episode(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, workspace, majority, missing_only, length, first_new
+):
     """``Game.tell`` of an episode that somebody else played and wrote on the path.
 
     Returns whether there was room to count it; if not, nothing has happened.
     """
-    H = len(learnt.visits)
-    if not _has_room(learnt.entries, learnt.used, H):
-        return False
-    if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
+    if not has_room(learnt):
         return False
     n_met = ZERO
     for h in range(length):
@@ -1185,15 +1343,18 @@ def tell_episode(learnt, wanted, weighing, workspace, majority, missing_only, le
             workspace.path[h], wanted.cell_start, wanted.cell_row,
             workspace.gain, workspace.met, n_met,
         )  # fmt: skip
-    _tell(learnt, wanted, weighing, workspace, None, majority, missing_only, length, n_met)
+    _tell(
+        learnt, wanted, weighing, workspace, None, majority, missing_only, length, n_met,
+        first_new, ZERO,
+    )  # fmt: skip
     return True
 
 
 @playing
 def play_block(  # type: ignore[no-untyped-def]
     most_episodes, first_episode, seed, stream,
-    world, learnt, wanted, weighing, workspace, standing, b, paper, majority, missing_only,
-    record, recording,
+    world, learnt, wanted, weighing, workspace, standing, optimism, paper, majority, missing_only,
+    learning, record, recording,
 ):  # fmt: skip
     """Play up to ``most_episodes``; returns (why it ended, episodes played, steps taken).
 
@@ -1202,7 +1363,7 @@ def play_block(  # type: ignore[no-untyped-def]
     compiling, so that the usual game does not wait for the other.
     """
     shape = learnt.visits.shape
-    H, S, _ = shape
+    S = shape[1]
     revising = wanted.most > 1.0 and majority is None
     memory = weighing.memory
     counts, collected = wanted.counts, wanted.collected
@@ -1221,23 +1382,25 @@ def play_block(  # type: ignore[no-untyped-def]
     for played in range(most_episodes):
         if still_open == 0:
             return COVERED, played, steps
-        if not _has_room(learnt.entries, learnt.used, H):
-            return POOL_FULL, played, steps
-        if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
+        if not has_room(learnt):
             return POOL_FULL, played, steps
         key = _key(seed, stream, first_episode + played)
         s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
-        length, n_met, turned = ZERO, ZERO, False
+        length, n_met, turned, planned_at = ZERO, ZERO, False, ZERO
         while s != END:
             if turned:
                 _lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_only)
             if standing is None:
-                _plan(learnt, weighing.stage_reward, b, paper, workspace, length)
+                _plan(learnt, weighing.stage_reward, optimism, paper, workspace, length)
             else:
-                _keep_plan(learnt, wanted, weighing, workspace, standing, b, length, s, n_met)
+                _keep_plan(
+                    learnt, wanted, weighing, workspace, standing, optimism, length, s, n_met,
+                    planned_at if learning else length,
+                )  # fmt: skip
+            planned_at = length
             length, s, n_met, turned = _play_on(
-                key, world, wanted, weights, workspace, standing, shape, length, s, n_met, revising,
-                0.0 if missing_only else memory[2] * wanted.largest,
+                key, world, learnt, wanted, weights, workspace, standing, shape, length, s, n_met,
+                revising, 0.0 if missing_only else memory[2] * wanted.largest, learning,
             )  # fmt: skip
         _earn(key, workspace.path, workspace.path_reward, length, shape, world.rewards)
         if recording:
@@ -1247,8 +1410,9 @@ def play_block(  # type: ignore[no-untyped-def]
         for i in range(n_met):
             weights[met[i]] = workspace.kept[met[i]]
         still_open -= _tell(
-            learnt, wanted, weighing, workspace, standing, majority, missing_only, length, n_met
-        )
+            learnt, wanted, weighing, workspace, standing, majority, missing_only, length, n_met,
+            length if learning else ZERO, planned_at if learning else ZERO,
+        )  # fmt: skip
         if standing is not None:
             standing.tally[EPISODE] = first_episode + played + 1
     if still_open == 0:
@@ -1313,7 +1477,7 @@ def _anticipate(wanted, weighing, workspace, batch, majority, missing_only):  # 
 @counted
 def _plan_batch(  # type: ignore[no-untyped-def]
     policies, each, n_episodes, learnt, wanted, weighing, workspace, batch,
-    b, paper, majority, missing_only,
+    optimism, paper, majority, missing_only,
 ):  # fmt: skip
     """``plan_batch``."""
     batch.anticipated[:] = wanted.collected
@@ -1323,7 +1487,7 @@ def _plan_batch(  # type: ignore[no-untyped-def]
             for row in range(len(batch.gains)):
                 batch.anticipated[row] += batch.gains[row] * each
             _anticipate(wanted, weighing, workspace, batch, majority, missing_only)
-        _plan(learnt, weighing.stage_reward, b, paper, workspace, ZERO)
+        _plan(learnt, weighing.stage_reward, optimism, paper, workspace, ZERO)
         batch.policies[number][:] = workspace.chosen
 
 
@@ -1436,7 +1600,7 @@ def _is_covered(counts, collected):  # type: ignore[no-untyped-def]
 @counted
 def play_counted(  # type: ignore[no-untyped-def]
     rounds, most_episodes, most_in_all, growth, n_episodes, rng,
-    world, learnt, wanted, weighing, workspace, batch, b, paper, majority, missing_only,
+    world, learnt, wanted, weighing, workspace, batch, optimism, paper, majority, missing_only,
 ):  # fmt: skip
     """Play so many rounds by counts; returns (why it ended, episodes played)."""
     counts, collected = wanted.counts, wanted.collected
@@ -1454,7 +1618,7 @@ def play_counted(  # type: ignore[no-untyped-def]
         each, more = size // policies, size % policies
         _plan_batch(
             policies, each, n_episodes + played, learnt, wanted, weighing, workspace, batch,
-            b, paper, majority, missing_only,
+            optimism, paper, majority, missing_only,
         )  # fmt: skip
         for number in range(policies):
             episodes = each + (1 if number < more else 0)
@@ -1518,7 +1682,7 @@ def _plan_curiously(learnt, n_episodes, curious, workspace, earliest):  # type: 
     pool_rows, pool_entries, borrowing = learnt.pool_rows, learnt.pool_entries, learnt.borrowing
     chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
     mean, square, observed, share, q = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    pool_mean, pool_square, pool_observed = scratch[5], scratch[6], scratch[7]
+    pool_mean, pool_square, unused = scratch[5], scratch[6], scratch[7]
     H, pairs, per_pair = len(visits), len(q), curious.per_pair
     here, sums, ties, t = curious.flat_pair_visits, curious.pair_sums, visits[0], n_episodes
     if per_pair:
@@ -1528,8 +1692,6 @@ def _plan_curiously(learnt, n_episodes, curious, workspace, earliest):  # type: 
     constant, scale = 0.0, 1.0
     if curious.log_offset >= 0.0:
         constant = scale = math.log(t + curious.log_offset)
-    if borrowing:
-        _observations(pool_rows, ZERO, pool_observed, share)
     kappa = _borrowed(learnt.agreement)
     for h in range(H - 1, earliest - 1, -1):
         if not per_pair:
@@ -1542,10 +1704,13 @@ def _plan_curiously(learnt, n_episodes, curious, workspace, earliest):  # type: 
         else:
             first = ZERO if pooled else h * pairs
             _moments(rows, entries, first, values, h + 1, mean, square)
-            _observations(rows, first, observed, share)
+            _observations(rows, first, observed, share, unused, 0.0)
             if borrowing:
                 _moments(pool_rows, pool_entries, ZERO, values, h + 1, pool_mean, pool_square)
-                _borrow(kappa, pool_mean, pool_square, pool_observed, mean, square, observed, share)
+                _borrow(
+                    kappa, learnt.state_agreement, pool_rows, pool_mean, pool_square,
+                    mean, square, observed, share, unused, 0.0,
+                )  # fmt: skip
             anywhere = _mean_value(values, h + 1, visits.shape[1])
             _wonder(reward, sums, here, constant, cap, curious, anywhere, mean, square, observed, q)
         _act(q, ties, chosen[h], values[h])
@@ -1596,6 +1761,7 @@ def _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths):  
         later[S], never[S] = 0.0, 1.0
         for s in range(S):
             best, action = np.inf, 0
+            lent = _state_kappa(kappa, learnt.state_agreement, s) if borrowing else 0.0
             for a in range(A):
                 pair = s * A + a
                 to_go, without = 1.0, 1.0
@@ -1605,7 +1771,7 @@ def _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths):  
                     own = rows[pair if pooled else h * S * A + pair]
                     if borrowing:
                         to_go, without = _path_after(
-                            own, entries, pool_rows[pair], pool_entries, kappa, S, unions, b,
+                            own, entries, pool_rows[pair], pool_entries, lent, S, unions, b,
                             later, never,
                         )  # fmt: skip
                     else:
@@ -1676,22 +1842,12 @@ def _visit_goal(cell, goals):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _count_step(learnt, cell, following, reward):  # type: ignore[no-untyped-def]
+def _count_step(learnt, h, cell, following, reward):  # type: ignore[no-untyped-def]
     """What ``Counts.add`` does for a step."""
-    _, S, A = learnt.visits.shape
-    pair = cell % (S * A)
     learnt.flat_visits[cell] += 1
     learnt.reward_sums[cell] += reward
-    if following == LAST:
-        return
-    if learnt.borrowing:
-        shared, pool_entries = learnt.pool_rows[pair], learnt.pool_entries
-        _compare(
-            learnt.rows[cell], learnt.entries, shared, pool_entries, following, learnt.agreement
-        )
-        _count_transition(shared, pool_entries, learnt.pool_used, following, S, 1)
-    row = learnt.rows[pair if learnt.pooled else cell]
-    _count_transition(row, learnt.entries, learnt.used, following, S, 1)
+    if following != LAST:
+        _learn(learnt, None, h, cell, following)
 
 
 @compiled
@@ -1753,8 +1909,8 @@ def play_policy(  # type: ignore[no-untyped-def]
                 first, last = world.start[row], world.start[row + 1]
                 s = world.next_state[_draw(world.probability, first, last, number)]
             path[length], path_next[length], workspace.path_reward[length] = cell, s, earned
+            _count_step(learnt, length, cell, s, earned)
             length += 1
-            _count_step(learnt, cell, s, earned)
             if goals is not None:
                 turned = _visit_goal(cell, goals)
                 if not turned and goals.replans:

@@ -38,7 +38,7 @@ class BatchedPlayer:
         self.each, self.measured = each or 1, each is None
         self.compiled = CompiledGame(game)
         self.planning = self.playing = 0.0
-        self.failure: EnvironmentFailed | None = None
+        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
 
     def play(self, most: int) -> Block:
         """One round of at most so many episodes."""
@@ -63,7 +63,7 @@ class BatchedPlayer:
         try:
             for policy in policies:
                 played.append(self.source.play(policy, first + len(played)))
-        except EnvironmentFailed as error:
+        except (EnvironmentFailed, KeyboardInterrupt) as error:
             self.failure = error
         return played
 

@@ -190,7 +190,7 @@ class CountsPlayer(CompiledGame):
             ROUNDS, most, MOST_EPISODES, self.growth, counts.n_episodes,
             stream(self.seed, self.game),
             self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.batch,
-            self.b, self.paper, self.majority, self._missing_only,
+            self.optimism, self.paper, self.majority, self._missing_only,
         )  # fmt: skip
         self._put_back()
         first = counts.n_episodes

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from covgame.episodes import Block, Episode
+from covgame.episodes import LAST, Block, Episode
 from covgame.errors import BadInput
 from covgame.game.adversary import (
     MissingOnly,
@@ -16,7 +17,7 @@ from covgame.game.adversary import (
     WeightedMajority,
     smallest_count,
 )
-from covgame.game.counts import Counts, SuccessorTable
+from covgame.game.counts import YOUNG, Counts, SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
 from covgame.mdp.model import TabularMDP
@@ -35,6 +36,14 @@ def blocks(
             yield block
 
 
+@dataclass
+class Heard:
+    """What was heard of a pair."""
+
+    times: int = 0
+    successors: set[int] = field(default_factory=set)
+
+
 class CompiledGame:
     """A game whose planning and bookkeeping run in compiled code; ask and tell are the same."""
 
@@ -43,7 +52,8 @@ class CompiledGame:
 
         _check_is_compiled(game)
         self.kernel, self.game = kernel, game
-        self.b, self.paper = self._optimism()
+        self.optimism, self.paper = self._optimism()
+        self.heard = _heard(game.counts) if game.learns_within else {}
         self.bind()
 
     def bind(self) -> None:
@@ -80,25 +90,63 @@ class CompiledGame:
 
     def ask(self) -> Policy:
         """The policy to play next."""
+        if not self.kernel.has_room(self.learnt):
+            self._make_room()
+        self.game.begin()
+        return self._plan(0)
+
+    def _plan(self, earliest: int) -> Policy:
         plan_episode: Any = self.kernel.plan_episode
-        plan_episode(self.learnt, self.by_stage, self.workspace, self.b, self.paper)
+        plan_episode(
+            self.learnt, self.by_stage, self.workspace, self.optimism, self.paper, earliest
+        )
         return Policy.deterministic(self.workspace.chosen, self.game.target.shape.actions)
 
     def plan(self, weights: FloatArray) -> Policy:
         """The policy for rows that weigh so much, on what is counted now."""
         self.reward[:] = self.game.cell_rewards(weights)
         self._take_up_tables()
-        policy = self.ask()
+        policy = self._plan(0)
         return Policy.deterministic(policy.table.copy(), policy.actions)
 
-    def revise(self, cells: Sequence[int]) -> Policy | None:
-        """``Game.revise``."""
-        weights = self.game.revised_weights(cells)
-        if weights is None:
+    def revise(self, cell: int, successor: int) -> Policy | None:
+        """``Game.revise``; steps are learnt together, when there is a reason to plan again."""
+        game, step = self.game, len(self.game.path)
+        game.path.append(cell)
+        self.workspace.path[step], self.workspace.path_next[step] = cell, successor
+        news = game.learns_within and self._hear(cell % game.target.shape.pairs, successor)
+        weights = game.revised_weights(game.path)
+        if weights is not None:
+            self.reward[:] = game.cell_rewards(weights)
+            self.revised = True
+        elif not news:
             return None
-        self.reward[:] = self.game.cell_rewards(weights)
-        self.revised = True
-        return self.ask()
+        if game.learns_within:
+            self._learn_path()
+        return self._plan(step + 1)
+
+    def _hear(self, pair: int, successor: int) -> bool:
+        """Whether a step is news, as ``Counts.learn`` says; to ask the tables would cost more."""
+        heard = self.heard.setdefault(pair, Heard())
+        new = successor not in heard.successors
+        heard.successors.add(successor)
+        heard.times += 1
+        return new or heard.times <= YOUNG
+
+    def _learn_path(self) -> None:
+        """Count the steps of the episode so far."""
+        game, path_next = self.game, self.workspace.path_next
+        first, last = len(game.learnt), len(game.path)
+        learn_steps: Any = self.kernel.learn_steps
+        learn_steps(self.learnt, self.workspace, first, last)
+        game.learnt += zip(game.path[first:], path_next[first:last].tolist(), strict=True)
+
+    def abandon(self) -> None:
+        """``Game.abandon``."""
+        self._put_back()
+        self.game.abandon()
+        self.heard = _heard(self.game.counts) if self.game.learns_within else {}
+        self.bind()
 
     def tell(self, episode: Episode) -> None:
         """``Game.tell``."""
@@ -112,16 +160,27 @@ class CompiledGame:
         tell_episode: Any = self.kernel.tell_episode
         told = tell_episode(
             self.learnt, self.wanted, self.weighing, self.workspace,
-            self.majority, self._missing_only, len(cells),
+            self.majority, self._missing_only, len(cells), len(self.game.learnt),
         )  # fmt: skip
         if not told:
             self._make_room()
             self.tell(episode)
             return
         self._put_back()
+        if self.game.learns_within:
+            self._hear_rest(cells, episode)
         self.game.counts.n_episodes += 1
+        self.game.begin()
+
+    def _hear_rest(self, cells: list[int], episode: Episode) -> None:
+        """Of an episode that was told, what was not heard while it was played."""
+        first, pairs = len(self.game.path), self.game.target.shape.pairs
+        for cell, successor in zip(cells[first:], episode.next_state[first:].tolist(), strict=True):
+            if successor != LAST:
+                self._hear(cell % pairs, successor)
 
     def _make_room(self) -> None:
+        self._put_back()
         for full in filter(len, self.tables):
             full.make_room(len(full.entries) + 1)
         self._take_up_tables()
@@ -162,13 +221,14 @@ class CompiledGame:
             np.zeros(shape.horizon),
         )
 
-    def _optimism(self) -> tuple[float, FloatArray | None]:
-        """(b of the range-aware optimism, or the numbers of the paper's)."""
+    def _optimism(self) -> tuple[FloatArray, FloatArray | None]:
+        """(the numbers of the range-aware optimism, those of the paper's or None)."""
         optimism = self.game.planner.optimism  # type: ignore[attr-defined]
         if isinstance(optimism, RangeAwareOptimism):
-            return optimism.b, None
+            return np.array([optimism.b, optimism.doubt, optimism.promise]), None
         log_cells = optimism.thresholds.log_cells(optimism.delta)
-        return 0.0, np.array([optimism.scale, log_cells, float(self.game.target.shape.states)])
+        states = float(self.game.target.shape.states)
+        return np.zeros(3), np.array([optimism.scale, log_cells, states])
 
 
 class CompiledPlayer(CompiledGame):
@@ -205,8 +265,8 @@ class CompiledPlayer(CompiledGame):
         why, played, steps = play_block(
             min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
             self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.standing,
-            self.b, self.paper, self.majority, self._missing_only,
-            self.record, self.recording,
+            self.optimism, self.paper, self.majority, self._missing_only,
+            self.game.learns_within, self.record, self.recording,
         )  # fmt: skip
         self._put_back()
         if why == self.kernel.POOL_FULL:
@@ -267,6 +327,7 @@ def learnt_arrays(kernel: Any, counts: Counts) -> Any:
         pool.entries,
         _used(pool),
         counts.agreement,
+        counts.state_agreement,
         counts.pooled,
         counts.pool is not None,
     )
@@ -291,6 +352,18 @@ def standing_arrays(kernel: Any, counts: Counts) -> Any:
         np.zeros((entries, 2), dtype=np.int32),
         np.full(6, -1, dtype=np.int64),
     )
+
+
+def _heard(counts: Counts) -> dict[int, Heard]:
+    """What was counted of every pair, at all stages."""
+    shared = counts.pool or counts.table
+    heard = dict[int, Heard]()
+    for pair, successor, times in zip(*(x.tolist() for x in shared.listed(0, len(shared))),
+                                      strict=True):  # fmt: skip
+        known = heard.setdefault(pair, Heard())
+        known.times += times
+        known.successors.add(successor)
+    return heard
 
 
 def _check_is_compiled(game: Game) -> None:

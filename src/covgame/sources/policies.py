@@ -42,22 +42,26 @@ class PolicyStepped:
 
     def __init__(self, policy: Policy, counts: Counts, source: StepSource) -> None:
         self.policy, self.counts, self.source = policy, counts, source
-        self.failure: EnvironmentFailed | None = None
+        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
 
     def play(self, episodes: int) -> Block:
-        """So many episodes; if the environment fails, those before, and the error next time."""
+        """So many episodes; if it fails or is broken off, those before, and the error next time."""
         if self.failure is not None:
             raise self.failure
         first, played = self.counts.n_episodes, list[Episode]()
         while len(played) < episodes:
             try:
                 episode = self.source.play(self.policy, self.counts.n_episodes)
-            except EnvironmentFailed as error:
+            except (EnvironmentFailed, KeyboardInterrupt) as error:
                 self.failure = error
                 break
             self.counts.add(episode)
             played.append(episode)
         return as_block(first, played)
+
+    def replay(self, episode: Episode) -> None:
+        """Take an episode that was played before as if it were played now."""
+        self.counts.add(episode)
 
 
 class PolicyCompiled:

@@ -45,7 +45,6 @@ class SimulatedSource:
     def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
         """One episode. Each step uses three numbers: action, successor, reward."""
         H, S, A = self.shape.hsa
-        cells: list[int] = []
         numbers = uniforms(self.seed, STREAM, episode, 1 + 3 * H)
         steps: list[tuple[int, int, float, int]] = []
         state = _draw(self.model.initial, numbers[0])
@@ -58,8 +57,7 @@ class SimulatedSource:
             steps.append((state, action, reward, successor))
             if successor in (END, LAST):
                 break
-            cells.append(h * S * A + row)
-            policy = (revise and revise(cells)) or policy
+            policy = (revise and revise(h * S * A + row, successor)) or policy
             state = successor
         return Episode.of_steps(steps)
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+import re
+from collections.abc import Hashable, Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from numbers import Number
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,58 +55,113 @@ class CountedStates:
 
 
 class DiscoveredStates:
-    """Any observation: numbers are given out in the order of appearance."""
+    """Any observation: numbers are given out in the order of appearance.
+
+    Observations with the same key are one state, in this process and in every later one.
+    """
 
     discovered = True
 
     def __init__(self, keys: list[str] | None = None) -> None:
-        self._by_key = {key: i for i, key in enumerate(keys or [])}
-        self._by_value: dict[Hashable, int] = {}
+        self.keys = list(keys or [])  # the observations by number, as JSON where possible
+        self._by_key: dict[str, int] = {}
+        self._by_value: dict[Hashable, int] = {}  # saves writing a key for what is known
+        for number, key in enumerate(self.keys):
+            self._by_key.setdefault(_rewritten(key), number)
 
     @property
     def size(self) -> int:
-        return len(self._by_key)
-
-    @property
-    def keys(self) -> list[str]:
-        """The observations in words, by number: JSON where possible."""
-        return list(self._by_key)
+        return len(self.keys)
 
     def index(self, observation: Any) -> int:
         value = as_hashable(observation)
         known = self._by_value.get(value)
         if known is None:
-            known = self._by_key.setdefault(key_of(value), len(self._by_key))
-            self._by_value[value] = known
+            known = self._by_value[value] = self._number(key_of(value))
+        return known
+
+    def _number(self, key: str) -> int:
+        known = self._by_key.get(key)
+        if known is None:
+            known = len(self.keys)
+            self.keys.append(key)
+            self._by_key[key] = known
         return known
 
 
+@dataclass(frozen=True)
+class Words:
+    """An observation of a type of its own, by what it says of itself."""
+
+    text: str
+
+
+ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+
+
 def as_hashable(observation: Any) -> Hashable:
-    """Arrays and lists as tuples, NumPy's numbers as Python's, dictionaries as sorted pairs."""
-    if isinstance(observation, int | str | float | bytes):
+    """Arrays and lists as tuples, dictionaries as sorted pairs, the types of others as words.
+
+    What comes out is equal exactly where the keys are: numbers by their value, whatever their type.
+    """
+    if isinstance(observation, np.ndarray | np.generic):
+        observation = observation.tolist()
+    if observation is None or isinstance(observation, int | float | str | bytes | Number):
         return observation
-    if isinstance(observation, np.generic):
-        value: Hashable = observation.item()
-        return value
-    if isinstance(observation, np.ndarray):
-        return as_hashable(observation.tolist())
     if isinstance(observation, list | tuple):
         return tuple(as_hashable(part) for part in observation)
     if isinstance(observation, Mapping):
-        return tuple((key, as_hashable(observation[key])) for key in sorted(observation))
+        keys = sorted(observation)
+        return tuple((as_hashable(key), as_hashable(observation[key])) for key in keys)
+    if isinstance(observation, Set):
+        return frozenset(as_hashable(part) for part in observation)
+    return _in_words(observation)
+
+
+def _in_words(observation: Any) -> Words:
+    """What an object says of itself, if that is the same in every process."""
+    kind = type(observation).__name__
     try:
         hash(observation)
     except TypeError:
         raise EnvironmentFailed(
-            f"it showed an observation of type {type(observation).__name__}, which cannot tell "
+            f"it showed an observation of type {kind}, which cannot tell "
             "states apart; observations must be hashable"
         ) from None
-    return observation  # type: ignore[no-any-return]
+    text = repr(observation)
+    if ADDRESS.search(text):
+        raise EnvironmentFailed(
+            f"it showed an observation of type {kind}, which no later process could recognise; "
+            "give it a __repr__ that says which state it is"
+        )
+    return Words(f"{kind}: {text}")
 
 
 def key_of(value: Hashable) -> str:
-    """An observation as text that is the same in every process."""
+    """What ``as_hashable`` returns, as text that is the same in every process."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(key_of(part) for part in value)}]"
+    if isinstance(value, frozenset):
+        return f"set: [{', '.join(sorted(key_of(part) for part in value))}]"
+    if isinstance(value, Words):
+        return value.text
+    return "null" if value is None else _key_of_number(value)
+
+
+def _key_of_number(value: Any) -> str:
+    """Equal numbers alike: 1.0 and True as 1."""
+    for kind in (int, float):
+        with suppress(TypeError, ValueError, OverflowError):
+            if kind(value) == value:
+                return repr(kind(value))
+    return f"{type(value).__name__}: {value!r}"
+
+
+def _rewritten(key: str) -> str:
+    """A key as it would be written now: of equal numbers in a file there may be several forms."""
     try:
-        return json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return f"{type(value).__name__}: {value!r}"
+        return key_of(as_hashable(json.loads(key)))
+    except ValueError:  # it is no JSON but words
+        return key

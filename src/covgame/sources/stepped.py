@@ -10,7 +10,8 @@ from covgame.game.game import Game
 from covgame.sources.compiled import CompiledGame
 from covgame.sources.stepping import StepSource
 from covgame.targets.requests import Uniform
-from covgame.types import BoolArray, BoolHS, IntArray
+from covgame.targets.target import Target
+from covgame.types import ANY, BoolArray, BoolHS, IntArray
 
 GROWTH_INTERVAL = 50
 """The target takes up what was newly seen after every 50th part of the episodes so far."""
@@ -27,15 +28,16 @@ class SteppedPlayer:
     def __init__(self, game: Game, source: StepSource, growing: Uniform | None) -> None:
         self.game, self.source, self.growing = game, source, growing
         self.compiled = CompiledGame(game)
-        self.taken_up = self._seen()
+        self.taken_up = self._seen() & self._asked_for()
         self.next_growth = game.counts.n_episodes
-        self.failure: EnvironmentFailed | None = None
+        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
         self.left_out: set[tuple[int, ...]] = set()
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target.
 
-        If the environment fails, the episodes before are returned, and the error comes next time.
+        If the environment fails, or Ctrl-C breaks it off, the episodes before are returned, and the
+        error comes next time.
         """
         if self.failure is not None:
             raise self.failure
@@ -47,13 +49,19 @@ class SteppedPlayer:
                 episode = self.source.play(
                     policy, self.game.counts.n_episodes, self.compiled.revise
                 )
-            except EnvironmentFailed as error:
+            except (EnvironmentFailed, KeyboardInterrupt) as error:
                 self.failure = error
+                self.compiled.abandon()
                 break
             self._tell(episode)
             played.append(episode)
         self._covered()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)
+
+    def replay(self, episode: Episode) -> None:
+        """Take an episode that was played before as if it were played now."""
+        self._tell(episode)
+        self._covered()  # the target grows when it did
 
     def leave_out(self, rows: IntArray) -> None:
         """Do not ask for these rows any more."""
@@ -78,6 +86,14 @@ class SteppedPlayer:
         """The (stage, state) that some episode was in."""
         seen: BoolHS = self.game.counts.visits.sum(axis=2) > 0
         return seen
+
+    def _asked_for(self) -> BoolHS:
+        """The (stage, state) in the target: a run may be stopped before it takes up what it saw."""
+        asked: BoolHS = np.zeros(self.game.counts.shape.hs, dtype=np.bool_)
+        stage, state, _ = self.game.target.rows.T
+        asked[stage[stage != ANY], state[stage != ANY]] = True
+        asked[:, state[stage == ANY]] = True
+        return asked
 
     def _grow(self) -> None:
         """Take up what was newly seen, and what was learnt of forbidden actions."""
@@ -105,6 +121,7 @@ class SteppedPlayer:
             game.allowed = allowed
         grown = target.with_more(states, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
         if self.growing is not None:
+            target = self._without_forbidden(target)
             wanted = self.growing.rows(self.taken_up, self._allowed(self.taken_up.shape[1]))
             known = set(map(tuple, target.rows.tolist())) | self.left_out
             new = [row for row in wanted.tolist() if tuple(row) not in known]
@@ -112,6 +129,12 @@ class SteppedPlayer:
             grown = target.with_more(states, rows, np.full(len(rows), float(self.growing.count)))
         game.grow(grown)
         self.compiled.bind()
+
+    def _without_forbidden(self, target: Target) -> Target:
+        """Episodes that are counted again do not say what was forbidden; that shows later."""
+        _, state, action = target.rows.T
+        allowed = self._allowed(target.shape.states)
+        return target.keep((action == ANY) | allowed[state, action])
 
     def _allowed(self, states: int) -> BoolArray:
         if self.game.allowed is None:

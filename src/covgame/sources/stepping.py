@@ -142,9 +142,12 @@ class StepSource:
         """Whether it says at the beginning of an episode which actions are allowed."""
         try:
             _, mask = self.stepper.reset(episode_seed(self.seed, STREAM, 0))
-        except Exception as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise EnvironmentFailed(f"the environment failed to begin with {said}") from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise EnvironmentFailed(
+                f"the environment failed to begin with {_said(error)}"
+            ) from error
         return mask is not None
 
     def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
@@ -155,10 +158,11 @@ class StepSource:
             raise EnvironmentFailed(
                 f"the environment failed in episode {episode}: {error}"
             ) from error
-        except Exception as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also sys.exit: an environment does not end a run
             raise EnvironmentFailed(
-                f"the environment failed in episode {episode} with {said}"
+                f"the environment failed in episode {episode} with {_said(error)}"
             ) from error
 
     def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
@@ -168,7 +172,6 @@ class StepSource:
         state = self._state(observation, mask)
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         steps: list[tuple[int, int, float, int]] = []
-        cells: list[int] = []
         cut_at: int | None = None
         for h in range(self.horizon):
             number = numbers[h] if drawn else 0.0
@@ -183,9 +186,9 @@ class StepSource:
             steps.append((state, action, reward, following))
             if over:
                 break
-            cells.append(h * pairs + state * policy.actions + action)
             if revise is not None and max(state, following) < known:
-                policy = revise(cells) or policy
+                cell = h * pairs + state * policy.actions + action
+                policy = revise(cell, following) or policy
             elif state >= known:
                 revise = None  # the rest of this episode is off the map
             state = following
@@ -229,6 +232,10 @@ class StepSource:
             if allowed is None or allowed[action]:
                 return action
         return 0 if allowed is None else int(allowed.argmax())
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:

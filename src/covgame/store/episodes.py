@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from covgame.episodes import Block
+from covgame.episodes import LAST, Block, Episode
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.store.folder import write_whole
@@ -25,7 +26,8 @@ from covgame.types import END, BoolArray, Shape
 
 STEPS_PER_SHARD = 500_000
 NUMBERED = re.compile(r"part-\d{6,}\.parquet")
-DAMAGED = "remove counts.npz, and resuming plays everything again"
+PLAY_AGAIN = "remove counts.npz, and resuming plays everything again"
+RESTORE = "put it back from a copy, because these episodes cannot be played again"
 
 SCHEMA = pa.schema(
     [
@@ -52,8 +54,10 @@ class EpisodeWriter:
     Full shards are written by a thread of their own, one at a time, while the game goes on.
     """
 
-    def __init__(self, folder: Path, horizon: int, n_episodes: int = 0) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, horizon: int, n_episodes: int = 0, *, advice: str = PLAY_AGAIN
+    ) -> None:
+        self.folder, self.advice = folder, advice
         self.per_shard = max(1, STEPS_PER_SHARD // horizon)
         self.n_episodes = n_episodes
         self.open_tables: list[pa.Table] = []
@@ -68,7 +72,7 @@ class EpisodeWriter:
         found = {_number(path): path for path in shards(self.folder)}
         for number in range(whole):
             if number not in found:
-                raise BadInput(f"{self.folder} lacks {_name(number)}; {DAMAGED}")
+                raise BadInput(f"{self.folder} lacks {_name(number)}; {self.advice}")
         if left:
             self.open_tables = [self._open_shard(whole, left)]
         for number, path in found.items():
@@ -81,13 +85,13 @@ class EpisodeWriter:
         try:
             table = pq.read_table(path)
             if not table.schema.equals(SCHEMA):
-                raise BadInput(f"{path} has other columns than a run writes; {DAMAGED}")
+                raise BadInput(f"{path} has other columns than a run writes; {self.advice}")
             table = table.filter(pa.compute.less(table["episode"], self.n_episodes))
         except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{path} cannot be read; {DAMAGED}") from error
+            raise BadInput(f"{path} cannot be read; {self.advice}") from error
         first = self.n_episodes - episodes
         if np.unique(table["episode"].to_numpy()).tolist() != list(range(first, self.n_episodes)):
-            raise BadInput(f"{path} does not hold the episodes it should; {DAMAGED}")
+            raise BadInput(f"{path} does not hold the episodes it should; {self.advice}")
         return table.replace_schema_metadata(None)
 
     @property
@@ -95,19 +99,17 @@ class EpisodeWriter:
         """How many episodes the open shard still takes."""
         return self.per_shard - self.n_episodes % self.per_shard
 
-    def add(self, block: Block) -> bool:
-        """Take at most ``room`` episodes; says whether that has filled a shard."""
+    def add(self, block: Block) -> None:
+        """Take at most ``room`` episodes, and have a shard written if that has filled it."""
         if not len(block):
-            return False
+            return
         self.open_tables.append(as_table(block))
         full = len(block) == self.room
         self.n_episodes += len(block)
         if full:
             self.wait()
-            number = (self.n_episodes - 1) // self.per_shard
-            self.pending = self.thread.submit(self._write, number, self.open_tables)
+            self.pending = self.thread.submit(self._write, self.open_tables)
             self.open_tables = []
-        return full
 
     def wait(self) -> None:
         """Until every full shard is on disk."""
@@ -117,18 +119,21 @@ class EpisodeWriter:
 
     def flush(self) -> None:
         """Write what is there of the open shard; it is written again when it is full."""
-        self.wait()
         if self.open_tables:
-            self._write(self.n_episodes // self.per_shard, self.open_tables)
+            self.wait()
+            self.pending = self.thread.submit(self._write, self.open_tables)
+        self.wait()
 
     def close(self) -> None:
-        """Write everything, and let the thread go."""
-        self.flush()
+        """Let the thread go."""
         self.thread.shutdown()
 
-    def _write(self, number: int, tables: list[pa.Table]) -> None:
+    def _write(self, tables: list[pa.Table]) -> None:
+        """Which shard it is, the episodes say: ``add`` may have been broken off half-way."""
+        table = pa.concat_tables(tables).combine_chunks()
+        number = table["episode"][0].as_py() // self.per_shard
         buffer = io.BytesIO()
-        pq.write_table(pa.concat_tables(tables).combine_chunks(), buffer, **WRITING)
+        pq.write_table(table, buffer, **WRITING)
         write_whole(self.folder / _name(number), buffer.getbuffer())
 
 
@@ -152,6 +157,20 @@ def as_table(block: Block) -> pa.Table:
 def shards(folder: Path) -> list[Path]:
     """The shards of a folder in order."""
     return sorted(path for path in folder.glob("part-*.parquet") if NUMBERED.fullmatch(path.name))
+
+
+def recorded_episodes(folder: Path) -> int:
+    """How many episodes the shards of a folder hold, by the last of them."""
+    found = shards(folder)
+    if not found:
+        return 0
+    try:
+        last = pq.read_table(found[-1], columns=["episode"])["episode"][-1].as_py()
+    except (OSError, pa.ArrowException, KeyError, IndexError) as error:
+        raise BadInput(f"{found[-1]} cannot be read; {RESTORE}") from error
+    if not isinstance(last, int):
+        raise BadInput(f"{found[-1]} has other columns than a run writes; {RESTORE}")
+    return last + 1
 
 
 def _name(number: int) -> str:
@@ -181,6 +200,22 @@ class RecordedEpisodes:
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
+    def __iter__(self) -> Iterator[Episode]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, number: int) -> Episode:
+        """An episode as its environment showed it."""
+        place = slice(self.bounds[number], self.bounds[number + 1])
+        state, action, reward, successor, terminated = (
+            self.steps[name][place]
+            for name in ("state", "action", "reward", "next_state", "terminated")
+        )
+        successor = np.where((successor == END) & ~terminated, LAST, successor)
+        cut_at = None
+        if len(state) < self.shape.horizon and not terminated[-1]:
+            cut_at, successor[-1] = int(successor[-1]), END
+        return Episode(state, action.astype(np.int64), reward, successor, cut_at)
+
     def _read(self, path: Path) -> pa.Table:
         try:
             table = pq.read_table(path)
@@ -198,7 +233,10 @@ class RecordedEpisodes:
         inside = (stage >= 0) & (stage < H) & (state >= 0) & (state < S) & (following < S)
         inside &= (action >= 0) & (action < A) & np.isfinite(self.steps["reward"])
         if not inside.all():
-            raise BadInput(f"{self.folder} holds steps outside the world of this run")
+            raise BadInput(
+                f"{self.folder} holds steps outside the world of this run, which has {H} stages, "
+                f"{S} states and {A} actions"
+            )
         goes_on = np.diff(episode) == 0
         chained = (np.diff(stage) == 1) & (state[1:] == following[:-1])
         chained &= ~self.steps["terminated"][:-1]

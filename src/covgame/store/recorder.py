@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from covgame.episodes import Block
-from covgame.store.episodes import EpisodeWriter
+from covgame.errors import BadInput
+from covgame.store.episodes import PLAY_AGAIN, RESTORE, EpisodeWriter, recorded_episodes
 from covgame.store.folder import RunFolder
 
 SECONDS_PER_CHECKPOINT = 5.0
@@ -37,15 +38,23 @@ class Recorder:
 
     If a run is killed, it is resumed from what was saved of the game; episodes that were
     written after that are played again and come out the same. Where playing again is not certain
-    to repeat, the open shard is written as well, every few seconds.
+    to repeat, the open shard is written as well, every few seconds, and episodes that were written
+    are never given up.
     """
 
     def __init__(
         self, folder: RunFolder, horizon: int, played: int, source: Source, to_save: ToSave
     ) -> None:
         self.folder, self.source, self.to_save = folder, source, to_save
-        self.writer = EpisodeWriter(folder.episodes, horizon, played)
+        if not source.repeats and recorded_episodes(folder.episodes) != played:
+            raise BadInput(
+                f"{folder.path} was written to since it was opened; wait until the other process "
+                "is done, and resume again"
+            )
+        advice = PLAY_AGAIN if source.repeats else RESTORE
+        self.writer = EpisodeWriter(folder.episodes, horizon, played, advice=advice)
         self.saved = time.monotonic()
+        self.named: int | None = None  # states in states.json
 
     @property
     def room(self) -> int:
@@ -54,27 +63,38 @@ class Recorder:
 
     def add(self, block: Block) -> None:
         """Take a block down."""
-        full = self.writer.add(block)
+        full = len(block) == self.room
+        if full:
+            self._name_states()
+        self.writer.add(block)
         due = time.monotonic() - self.saved > SECONDS_PER_CHECKPOINT
-        if due and not full and not self.source.repeats:
-            self.writer.flush()
-            self.checkpoint()
-        elif due and full:
-            self.writer.wait()
+        if due and (full or not self.source.repeats):
             self.checkpoint()
 
-    def close(self) -> None:
-        """Write everything that is still in memory."""
+    def close(self, *, whole: bool) -> None:
+        """Write what is still in memory; if it is not ``whole``, the episodes alone."""
+        if whole:
+            self.checkpoint()
+        else:
+            self._save_episodes()
         self.writer.close()
-        self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Save what was learnt so far."""
-        keys = self.source.state_keys
-        if keys is not None:
-            self.folder.save_states(keys)
+        """Save what was learnt so far, and before it all that it was learnt from."""
+        self._save_episodes()
         self.folder.save_counts(self.to_save())
         self.saved = time.monotonic()
+
+    def _save_episodes(self) -> None:
+        self._name_states()
+        self.writer.flush()
+
+    def _name_states(self) -> None:
+        """No shard may speak of a state that nobody could look up."""
+        keys = self.source.state_keys
+        if keys is not None and len(keys) != self.named:
+            self.folder.save_states(keys)
+            self.named = len(keys)
 
 
 class CountsRecorder:
@@ -92,9 +112,10 @@ class CountsRecorder:
         if time.monotonic() - self.saved > SECONDS_PER_CHECKPOINT:
             self.checkpoint()
 
-    def close(self) -> None:
-        """Write everything that is still in memory."""
-        self.checkpoint()
+    def close(self, *, whole: bool) -> None:
+        """Write what is still in memory, if it is ``whole``."""
+        if whole:
+            self.checkpoint()
 
     def checkpoint(self) -> None:
         """Save what was counted so far."""

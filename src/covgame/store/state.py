@@ -33,6 +33,7 @@ def counts_arrays(counts: Counts) -> dict[str, npt.NDArray[Any]]:
         "pooled": np.array(counts.pooled),
         "transitions": _listed(counts.table),
         "agreement": counts.agreement,
+        "state_agreement": counts.state_agreement,
     }
     if counts.pool is not None:
         arrays["pool_transitions"] = _listed(counts.pool)
@@ -73,6 +74,8 @@ def restore_game(game: Game, arrays: Arrays) -> None:
         state.level = int(arrays["level"])
         state.total, state.variance, state.rate, state.shift = arrays["numbers"].tolist()
         game.collected[:] = game.target.collected(game.counts.visits)
+        if game.allowed is None and "allowed" in arrays:
+            game.allowed = arrays["allowed"].astype(np.bool_).reshape(game.counts.shape.hsa[1:])
 
 
 def restore_counts(counts: Counts, arrays: Arrays) -> None:
@@ -85,6 +88,8 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
         counts.reward_sums[:] = arrays["reward_sums"]
         counts.starts[:] = arrays["starts"]
         counts.agreement[:] = arrays["agreement"]
+        if "state_agreement" in arrays:  # older runs have none
+            counts.state_agreement[:] = arrays["state_agreement"]
         _fill(counts.table, arrays["transitions"])
         if counts.pool is not None:
             _fill(counts.pool, arrays["pool_transitions"])
