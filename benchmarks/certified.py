@@ -44,6 +44,9 @@ WORLDS: list[tuple[str, int | None]] = [
 DELTA = 0.1
 GROWTH = 0.02
 
+Rule = Callable[[TabularMDP, FloatHSA, Transitions, float], float]
+"""From a world, the share of visits of every cell, a kernel and episodes to a promised error."""
+
 
 def model_of(name: str, horizon: int | None) -> TabularMDP:
     """A world with its table."""
@@ -64,26 +67,19 @@ def paper_rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t: floa
     return math.sqrt(16 * H * beta / doubled) if doubled > 0 else math.inf
 
 
-def rf_ucrl_rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t: float) -> float:
-    """2 max E_1, E_h = min(H, H sqrt(2 beta(n)/n) + p_hat max E_{h+1}) (Kaufmann et al., 2021)."""
-    H = model.shape.horizon
-    with np.errstate(divide="ignore"):
-        cost = H * np.sqrt(2 * rf_ucrl.threshold(t * shares, model.shape, DELTA) / (t * shares))
-    return 2 * _recursion(kernel, cost, np.full((H, 1, 1), float(H)), 1.0)
+def rf_ucrl_rule(form: rf_ucrl.StoppingRule) -> Rule:
+    """2 max E_1, E_h = min(R_h, R_h sqrt(factor beta(n)/n) + p_hat max E_{h+1}).
 
-
-def sharp_ucrl_rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t: float) -> float:
-    """RF-UCRL's, sharpened as far as its proof allows.
-
-    The range H-h of what is left instead of H, and total variation instead of the L1 distance.
+    Kaufmann et al., 2021; ``rf_ucrl.RULES`` says what R_h and the factor may be.
     """
-    H, n = model.shape.horizon, t * shares
-    left = np.arange(H - 1, -1, -1.0)[:, None, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cost = np.where(
-            left > 0, left * np.sqrt(rf_ucrl.threshold(n, model.shape, DELTA) / (2 * n)), 0.0
-        )
-    return 2 * _recursion(kernel, cost, left, 1.0)
+
+    def rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t: float) -> float:
+        ranges = form.ranges(model.shape)[:, None, None]
+        width = form.width(t * shares, model.shape, DELTA)
+        cost = np.where(ranges > 0, ranges, 1.0) * width  # where nothing is left, the cap is 0
+        return 2 * _recursion(kernel, cost, ranges, 1.0)
+
+    return rule
 
 
 def rf_express_rule(model: TabularMDP, shares: FloatHSA, kernel: Transitions, t: float) -> float:
@@ -110,9 +106,6 @@ def _recursion(kernel: Transitions, cost: FloatHSA, most: FloatArray, factor: fl
     return float(kernel.initial @ following)
 
 
-Rule = Callable[[TabularMDP, FloatHSA, Transitions, float], float]
-
-
 def episodes_needed(rule: Rule, model: TabularMDP, shares: FloatHSA, kernel: Transitions) -> float:
     """The first t at which a rule stops, if data come in these proportions."""
     low, high = 1.0, 1e18
@@ -132,8 +125,7 @@ def other_rules(model: TabularMDP, counts: Counts) -> dict[str, float]:
     own = counts.visits / counts.n_episodes
     rules: dict[str, Rule] = {
         "paper": paper_rule,
-        "RF-UCRL": rf_ucrl_rule,
-        "RF-UCRL sharpened": sharp_ucrl_rule,
+        **{f"RF-UCRL, {name}": rf_ucrl_rule(form) for name, form in rf_ucrl.RULES.items()},
         "RF-Express": rf_express_rule,
     }
     return {

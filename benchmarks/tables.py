@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import _results
 from covgame.bench.results import read_results
-from covgame.bench.tables import MARKED, all_tables
+from covgame.bench.tables import MARKED, TUNING_TABLES, all_tables
 from covgame.bench.tables import TABLES as PEER_TABLES
 
 ROOT = Path(__file__).parent.parent
@@ -290,7 +290,10 @@ def suprema() -> str:
     return _table(heads, rows)
 
 
-RULES = ("paper", "RF-Express", "RF-UCRL", "RF-UCRL sharpened")
+RULES = (
+    *("paper", "RF-Express", "RF-UCRL, H-h, 2 beta", "RF-UCRL, authors' code"),
+    "RF-UCRL, sharpened by us",
+)
 
 
 def certified() -> str:
@@ -424,13 +427,14 @@ def learner_limit() -> str:
 
 
 @cache
-def _peers() -> dict[str, str]:
-    """The tables that ``covgame bench report`` makes."""
-    return all_tables(read_results(_results.RESULTS / "peers.parquet"))
+def _peers(name: str) -> dict[str, str]:
+    """The tables that ``covgame bench report`` makes of a file of results."""
+    return all_tables(read_results(_results.RESULTS / f"{name}.parquet"))
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    **{name: partial(lambda name: _peers()[name], name) for name in PEER_TABLES},
+    **{name: partial(lambda name: _peers("peers")[name], name) for name in PEER_TABLES},
+    **{name: partial(lambda name: _peers("tuning")[name], name) for name in TUNING_TABLES},
     "public_code": public_code,
     "known_limit": known_limit,
     "learner_limit": learner_limit,

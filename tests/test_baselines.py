@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,11 +14,19 @@ from covgame.baselines.gosprl import NearestGoal, gosprl
 from covgame.baselines.learn2explore import budget, games
 from covgame.baselines.max_entropy import MaxEntropy
 from covgame.baselines.pedel import Pedel
-from covgame.baselines.peer import Peer, Stretch
-from covgame.baselines.playing import PeerPlayer, Player, RoundsPlayer, Watch, episodes_to_cover
+from covgame.baselines.peer import ANY, FOREVER, Peer, Stretch
+from covgame.baselines.playing import (
+    GoalsPlayer,
+    PeerPlayer,
+    Player,
+    RoundsPlayer,
+    Watch,
+    episodes_to_cover,
+)
+from covgame.baselines.readable import play_goals, play_stretch
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
-from covgame.baselines.rf_ucrl import RFUCRL
+from covgame.baselines.rf_ucrl import AUTHORS, RFUCRL, RULES, StoppingRule
 from covgame.baselines.ucbvi import BPIUCBVI, UCBVI
 from covgame.baselines.uniform_random import UniformRandom
 from covgame.bench.methods import FLOW, METHODS, OURS, method_named
@@ -26,6 +35,7 @@ from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
+from covgame.mdp.transitions import Transitions
 from covgame.pac.worst_case import worst_reward
 from covgame.sources.by_counts import Urns, draw_visits
 from covgame.sources.environments import make
@@ -36,18 +46,31 @@ from covgame.types import END, IntArray, Policy, Shape
 
 UNTOLD = [name for name, method in METHODS.items() if not method.told]
 TOLD = [name for name, method in METHODS.items() if method.told]
-BLIND = (FLOW, "UCBVI", "UCBVI, paper")  # do not look at the target, or at what they are for
+BLIND = (FLOW, "UCBVI", "BPI-UCBVI, paper")  # do not look at the target, or at what they are for
+BY_PAIR = ("EntGame, authors' code", "RF-UCRL, authors' code", "RF-Express, paper, by pair")
 PEER_FORMS: dict[str, Peer] = {
     "uniform random": UniformRandom(),
     "RF-UCRL": RFUCRL(),
+    "RF-UCRL, falling": RFUCRL(falling=True, scale=0.3, per_pair=True),
     "RF-UCRL, paper": RFUCRL(0.1),
+    "RF-UCRL, paper, H-h": RFUCRL(0.1, rule=RULES["H-h, 2 beta"]),
     "RF-Express": RFExpress(),
+    "RF-Express, pairs": RFExpress(per_pair=True, scale=0.03),
+    "RF-Express, pairs, replans": RFExpress(per_pair=True, replans=True),
     "RF-Express, paper": RFExpress(0.1),
     "EntGame": EntGame(),
+    "EntGame, replans": EntGame(replans=True),
+    "EntGame, pairs, replans": EntGame(per_pair=True, b=0.0, replans=True),
+    "EntGame, pairs, no bonus": EntGame(per_pair=True, b=0.0),
     "EntGame, paper": EntGame(0.1),
+    "EntGame, paper, pairs": EntGame(0.1, per_pair=True),
     "MaxEnt": MaxEntropy(),
+    "MaxEnt, pairs": MaxEntropy(smoothing=0.1, per_pair=True),
+    "MaxEnt, pairs, replans": MaxEntropy(per_pair=True, replans=True),
     "MaxEnt, 7 a policy": MaxEntropy(7),
     "UCBVI": UCBVI(),
+    "UCBVI, pairs": UCBVI(per_pair=True, b=0.3),
+    "UCBVI, replans": UCBVI(replans=True),
     "UCBVI, paper": UCBVI(0.1),
 }
 
@@ -119,7 +142,7 @@ def test_who_is_told_the_target_ends_when_it_is_covered(name: str) -> None:
 @pytest.mark.parametrize("name", UNTOLD)
 def test_who_is_not_told_never_ends_and_explores(name: str) -> None:
     model = world(STATIONARY)
-    target = cells(model, 1)
+    target = uniform(1, "pair" if name in BY_PAIR else "cell").resolve(model.transitions)
     player = METHODS[name].start(model, target, 0)
     (tau,) = episodes_to_cover(player, [target], [5_000])
     assert not player.finished
@@ -153,38 +176,77 @@ def test_an_unknown_method_is_answered_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("name", PEER_FORMS)
-@pytest.mark.parametrize(("env", "pooled"), [(GARNET, False), (ENDING, True), (STATIONARY, True)])
+@pytest.mark.parametrize(
+    ("env", "pooled", "borrowing"),
+    [(GARNET, False, False), (GARNET, False, True), (ENDING, True, False), (ENDING, False, True),
+     (STATIONARY, True, False)],
+)  # fmt: skip
 def test_compiled_peers_play_the_episodes_of_the_readable_ones(
-    name: str, env: str, pooled: bool
+    name: str, env: str, pooled: bool, borrowing: bool
 ) -> None:
     model, peer = world(env), PEER_FORMS[name]
     source = SimulatedSource(model, 4)
-    compiled = PeerPlayer(peer, Counts(model.shape, pooled=pooled), source)
+    compiled = PeerPlayer(peer, Counts(model.shape, pooled=pooled, borrowing=borrowing), source)
     while compiled.counts.n_episodes < 60:
         compiled.play(60 - compiled.counts.n_episodes)
-    readable = Counts(model.shape, pooled=pooled)
+    readable = Counts(model.shape, pooled=pooled, borrowing=borrowing)
     while readable.n_episodes < 60:
         stretch = peer.ask(readable)
         for _ in range(min(stretch.episodes, 60 - readable.n_episodes)):
-            readable.add(source.play(stretch.policy(readable), readable.n_episodes))
+            play_stretch(stretch, readable, source)
     np.testing.assert_array_equal(readable.visits, compiled.counts.visits)
     np.testing.assert_array_equal(readable.reward_sums, compiled.counts.reward_sums)
 
 
-@pytest.mark.parametrize("delta", [None, 0.1])
+@pytest.mark.parametrize(("delta", "b"), [(None, 0.0), (None, 0.03), (None, 0.3), (0.1, 0.0)])
 @pytest.mark.parametrize("env", [GARNET, ENDING, STATIONARY])
-def test_compiled_shortest_paths_are_the_readable_ones(env: str, delta: float | None) -> None:
+@pytest.mark.parametrize("unit", ["cell", "pair"])
+def test_compiled_shortest_paths_are_the_readable_ones(
+    env: str, delta: float | None, b: float, unit: Literal["cell", "pair"]
+) -> None:
     model = world(env)
+    target = uniform(3, unit).resolve(model.transitions)
+    pooled = model.transitions.stationary
+    source = SimulatedSource(model, 2)
+    for replans in (False, True):
+        game = gosprl(target, pooled=pooled, delta=delta, b=b, compiled=False)
+        while not game.covered and game.counts.n_episodes < 40:
+            play_goals(game, source, replans=replans)
+        fast = GoalsPlayer(
+            gosprl(target, pooled=pooled, delta=delta, b=b),
+            NearestGoal(delta, b),
+            source,
+            replans=replans,
+        )
+        np.testing.assert_array_equal(game.counts.visits, recounted(fast, 40))
+        np.testing.assert_array_equal(game.counts.visits, fast.counts.visits)
+
+
+def test_compiled_plans_of_shortest_paths_are_the_readable_ones() -> None:
+    model = world(GARNET)
     visits = []
     for compiled in (False, True):
-        game = gosprl(cells(model, 3), pooled=True, delta=delta, compiled=compiled)
-        if not model.transitions.stationary:
-            game = gosprl(cells(model, 3), pooled=False, delta=delta, compiled=compiled)
+        game = gosprl(cells(model, 3), pooled=False, compiled=compiled)
         player = RoundsPlayer(game, SimulatedSource(model, 2))
-        for _ in range(60):
+        for _ in range(40):
             player.play(1)
         visits.append(player.counts.visits)
     np.testing.assert_array_equal(visits[0], visits[1])
+
+
+def test_compiled_mixtures_are_the_readable_ones() -> None:
+    model = world(GARNET)
+    source = SimulatedSource(model, 4)
+    compiled = PeerPlayer(
+        RFRLExplore(2, 9, replans=True), Counts(model.shape, pooled=False), source
+    )
+    visits = recounted(compiled, 90)
+    peer, readable = RFRLExplore(2, 9, replans=True), Counts(model.shape, pooled=False)
+    while readable.n_episodes < 90:
+        stretch = peer.ask(readable)
+        for _ in range(min(stretch.episodes, 90 - readable.n_episodes)):
+            play_stretch(stretch, readable, source)
+    np.testing.assert_array_equal(readable.visits, visits)
 
 
 def test_the_list_of_worths_grows_without_changing() -> None:
@@ -205,7 +267,11 @@ def simulated(model: TabularMDP, episodes: int, seed: int = 0) -> Counts:
     return counts
 
 
-@pytest.mark.parametrize("peer", [RFUCRL(0.1), RFExpress(0.1)], ids=["RF-UCRL", "RF-Express"])
+@pytest.mark.parametrize(
+    "peer",
+    [*(RFUCRL(0.1, rule=rule) for rule in RULES.values()), RFExpress(0.1)],
+    ids=[*RULES, "RF-Express"],
+)
 def test_the_promised_error_holds_for_every_reward(peer: RFUCRL | RFExpress) -> None:
     model = world("garnet:states=2,actions=2,horizon=2,branching=2")
     promised = []
@@ -217,16 +283,27 @@ def test_the_promised_error_holds_for_every_reward(peer: RFUCRL | RFExpress) -> 
     assert promised[-1] < 0.2
 
 
-def test_rf_ucrl_by_hand() -> None:
-    """Two stages: E_2 = min(2, 2 sqrt(2 beta/n)), and E_1 the same on top of its mean."""
+@pytest.mark.parametrize(
+    ("rule", "ranges", "factor"),
+    [
+        (AUTHORS, (2.0, 1.0), 1.0),
+        (RULES["H-h+1, 2 beta"], (2.0, 1.0), 2.0),
+        (RULES["H-h, 2 beta"], (1.0, 0.0), 2.0),
+        (RULES["sharpened by us"], (1.0, 0.0), 0.5),
+    ],
+)
+def test_rf_ucrl_by_hand(rule: StoppingRule, ranges: tuple[float, float], factor: float) -> None:
+    """Two stages: E_2 = min(R_2, R_2 sqrt(factor beta/n)), and E_1 the same on top of its mean."""
     model = world("chain:states=2,horizon=2")
     counts = simulated(model, 10**6)
-    n = counts.visits.astype(float)
-    cost = 2 * np.sqrt(2 * (math.log(2 * 8 / 0.1) + np.log(math.e * (1 + n))) / np.maximum(n, 1e-9))
-    last = np.minimum(2.0, cost[1]).max(axis=1)
+    n = np.maximum(counts.visits.astype(float), 1e-9)
+    root = np.sqrt(factor * (math.log(2 * 8 / 0.1) + np.log(math.e * (1 + n))) / n)
+    last = np.minimum(ranges[1], ranges[1] * root[1]).max(axis=1)
     kernel = counts.kernel()
-    first = np.minimum(2.0, cost[0] + kernel.stages[0].expect(last).reshape(2, 2)).max(axis=1)
-    assert RFUCRL(0.1).error(counts) == pytest.approx(2 * float(kernel.initial @ first))
+    mean = kernel.stages[0].expect(last).reshape(2, 2)
+    first = np.minimum(ranges[0], ranges[0] * root[0] + mean).max(axis=1)
+    expected = 2 * float(kernel.initial @ first)
+    assert RFUCRL(0.1, rule=rule).error(counts) == pytest.approx(expected)
 
 
 def test_bpi_ucbvi_promises_no_less_than_it_loses() -> None:
@@ -304,14 +381,17 @@ def test_rf_rl_explore_learns_first_and_then_goes_through_what_it_learnt() -> No
     model = world("garnet:states=2,actions=2,horizon=2,branching=2")
     peer, counts = RFRLExplore(episodes_each=3), Counts(model.shape, pooled=False)
     source = SimulatedSource(model, 0)
-    lengths = []
-    for _ in range(10):
+    lengths, drawn = [], []
+    for _ in range(5):
         stretch = peer.ask(counts)
         lengths.append(stretch.episodes)
-        for _ in range(stretch.episodes):
-            counts.add(source.play(stretch.policy(counts), counts.n_episodes))
-    assert lengths == [3] * 4 + [1] * 6
-    assert all(policy.is_stochastic for policy in peer.learnt)
+        for _ in range(min(stretch.episodes, 40)):
+            drawn.append(stretch.policy(counts))
+            counts.add(source.play(drawn[-1], counts.n_episodes))
+    assert lengths == [3] * 4 + [FOREVER]
+    assert all((table == ANY).sum() == 1 for table in peer.learnt)
+    anywhere = {tuple(np.argwhere(policy.table[..., 0] == 0.5)[0]) for policy in drawn[12:]}
+    assert anywhere == {(h, s) for h in range(2) for s in range(2)}
 
 
 def test_a_curiosity_clips_and_adds_up() -> None:
@@ -322,6 +402,80 @@ def test_a_curiosity_clips_and_adds_up() -> None:
     assert clipped.plan(counts)[1] == pytest.approx(2.0)
     steep = Curiosity(np.array([9.0] * 3), lambda n: np.full(len(n), 1.0), slope=2.0)
     assert steep.plan(counts)[1] == pytest.approx(1 + 2 * (1 + 2 * 1))
+
+
+def test_per_pair_a_visit_counts_for_every_stage() -> None:
+    """What was tried at other stages is new by cell, and is not by pair."""
+    counts = Counts(Shape(2, 1, 3), pooled=True)
+    for first, last in ((0, 1), (0, 1), (1, 0), (2, 0), (2, 2), (2, 2)):
+        counts.add(Episode.of_steps([(0, first, 0.0, 0), (0, last, 0.0, LAST)]))
+    for per_pair, action in ((False, 0), (True, 1)):
+        policy = RFExpress(per_pair=per_pair).curiosity(counts.shape).policy(counts)
+        assert policy.table[1, 0] == action
+
+
+def test_who_replans_does_not_try_the_same_twice_in_an_episode() -> None:
+    """A state that every action leaves where it is: each step is another action."""
+    shape = Shape(4, 1, 4)
+    stays = Transitions.from_entries(
+        shape, np.ones(1), np.arange(4), np.zeros(4, dtype=np.int64), np.ones(4), stationary=True
+    )
+    source = SimulatedSource(TabularMDP(stays, np.zeros((1, 1, 4))), 0)
+    tried = {}
+    for replans in (False, True):
+        peer, counts = RFExpress(per_pair=True, replans=replans), Counts(shape, pooled=True)
+        play_stretch(peer.ask(counts), counts, source)
+        tried[replans] = int((counts.visits.sum(axis=0) > 0).sum())
+    assert tried == {False: 1, True: 4}
+
+
+def test_entropy_per_pair_counts_steps() -> None:
+    counts = simulated(world("chain:states=2,horizon=3"), 1000)
+    by_cell, by_pair = (
+        EntGame(per_pair=per_pair).curiosity(counts.shape).constant(counts)[0]
+        for per_pair in (False, True)
+    )
+    assert by_cell == pytest.approx(math.log(1000 + 4))
+    assert by_pair == pytest.approx(math.log(3000 + 4))
+
+
+def test_the_authors_ent_game_by_hand() -> None:
+    """One stage: the bonus is (H-h+1) log(t + SA) sqrt(beta/max(1, n)), and nothing is clipped."""
+    counts = Counts(Shape(1, 1, 2), pooled=True)
+    counts.add(Episode.of_steps([(0, 0, 0.0, LAST)]))
+    bound = math.log(1 + 2)
+    best = bound + bound * math.sqrt(math.log(4 * 2 / 0.1))  # action 1: log(1/d), n = 0
+    policy, value = EntGame(0.1, per_pair=True).curiosity(counts.shape).plan(counts)
+    assert policy.table[0, 0] == 1
+    assert value == pytest.approx(best)
+
+
+def test_optimism_brings_gosprl_back_to_what_failed_once() -> None:
+    """A try that led nowhere leaves, with b, a path to the goal."""
+    counts = Counts(Shape(2, 2, 2), pooled=False)
+    counts.add(Episode.of_steps([(0, 1, 0.0, 0), (0, 0, 0.0, LAST)]))
+    for _ in range(20):
+        counts.add(Episode.of_steps([(0, 0, 0.0, 0), (0, 0, 0.0, LAST)]))
+    goals = np.zeros((2, 2, 2))
+    goals[1, 1] = 1.0
+    assert NearestGoal(b=0.0)._plan_once(counts, goals.reshape(2, -1) > 0, 5.0)[2][0] == 1.0
+    assert NearestGoal(b=0.3)._plan_once(counts, goals.reshape(2, -1) > 0, 5.0)[0][0, 0] == 1
+
+
+def test_gosprl_learns_from_other_stages() -> None:
+    """Action 1 led to the goal's state at stage 1; with borrowing it may do so at stage 0, too."""
+    missed, chosen = {}, {}
+    for borrowing in (False, True):
+        counts = Counts(Shape(3, 2, 2), pooled=False, borrowing=borrowing)
+        counts.add(Episode.of_steps([(0, 0, 0.0, 0), (0, 0, 0.0, 0), (0, 0, 0.0, LAST)]))
+        counts.add(Episode.of_steps([(0, 1, 0.0, 0), (0, 1, 0.0, 1), (1, 0, 0.0, LAST)]))
+        goals = np.zeros((3, 2, 2), dtype=np.bool_)
+        goals[1, 1] = True
+        plan = NearestGoal()._plan_once(counts, goals.reshape(3, -1), 5.0)
+        chosen[borrowing], missed[borrowing] = int(plan[0][0, 0]), float(plan[2][0])
+    assert missed[False] == 1.0
+    assert missed[True] < 1.0
+    assert chosen[True] == 1
 
 
 # ---------------------------------------------------------------------- finding the episode

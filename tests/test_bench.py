@@ -8,15 +8,32 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from covgame.bench import measures, running, tables
-from covgame.bench.experiments import DENSE, PROFILES, Experiment, Sweep, experiments_of
+from covgame.bench.experiments import (
+    CELLS,
+    DENSE,
+    FEW,
+    PAIRS,
+    PRICES,
+    PROFILES,
+    RIVER,
+    SUITE,
+    TOO_DEAR,
+    TUNING_WORLDS,
+    Experiment,
+    Sweep,
+    experiments_of,
+    seeds_of,
+)
+from covgame.bench.forms import CHOSEN, FORMS
 from covgame.bench.measures import KINDS, measure, priced, world
-from covgame.bench.methods import METHODS, OURS, PEERS
+from covgame.bench.methods import MISSING, OURS, PEERS, method_named
 from covgame.bench.results import Journal, Result, Row, read_results, write_results
 from covgame.bench.running import run
 from covgame.errors import BadInput
@@ -43,17 +60,51 @@ def test_profiles_hold_what_can_be_run(profile: str) -> None:
     for one in listed:
         assert one.kind in KINDS
         if one.kind in ("cover", "progress", "visits"):
-            assert one.method in METHODS
+            assert method_named(one.method).name == one.method
 
 
-def test_the_full_profile_compares_all_peers_with_twenty_seeds() -> None:
-    runs = [one for one in experiments_of("full") if one.kind == "cover"]
+def test_the_full_profile_compares_all_peers_on_all_worlds() -> None:
+    runs = [one for one in experiments_of("full") if one.kind == "cover" and one.env in SUITE]
     for method in (OURS, *PEERS):
-        worlds = {one.env for one in runs if one.method == method}
-        assert len(worlds) >= 8
-        for env in worlds - {"riverswim:states=6,horizon=12"}:
-            seeds = {one.seed for one in runs if (one.method, one.env) == (method, env)}
-            assert len(seeds) >= 20
+        for env, target in product(SUITE, CELLS):
+            seeds = {
+                one.seed for one in runs
+                if (one.method, one.env) == (method, env) and target in one.targets
+            }  # fmt: skip
+            assert seeds == set(range(seeds_of(env, target, method)))
+            assert len(seeds) >= (0 if (env, target) in TOO_DEAR else FEW.get(method, 20))
+
+
+@pytest.mark.parametrize("env", SUITE)
+def test_the_prices_that_decide_on_seeds_are_right(env: str) -> None:
+    cells = world(env).shape.cells
+    for target, price in zip((*CELLS, *PAIRS), PRICES[env], strict=True):
+        phi = priced(env, target)[1]
+        assert price == pytest.approx(phi, rel=0.05)
+        assert (phi * cells > 2e7) == ((env, target) in TOO_DEAR)
+
+
+def test_constants_are_chosen_on_other_worlds() -> None:
+    assert not set(TUNING_WORLDS) & {*SUITE, RIVER}
+    assert {len(forms) for forms in FORMS.values()} <= {4, 6, 8, 16}
+
+
+def test_the_forms_that_are_shown_are_those_that_tuning_chose() -> None:
+    """The fewest episodes over phi* on the tuning worlds, for cells and for pairs."""
+    root = Path(__file__).parent.parent
+    data = tables.Covering(read_results(root / "benchmarks" / "results" / "tuning.parquet"))
+    assert data.worlds == list(TUNING_WORLDS)
+    for peer, kinds in CHOSEN.items():
+        for kind, form in kinds.items():
+            scores = tables.tuned(data, peer, kind)
+            assert len(scores) == len(FORMS[peer])
+            assert form == min(scores, key=lambda name: scores[name].mean)
+
+
+def test_a_peer_runs_once_for_the_targets_of_one_form() -> None:
+    sweep = Sweep("cover", ("lock",), ("EntGame",), ("uniform:1", "uniform:2", "uniform:3/pair"))
+    groups = [one.targets for one in sweep.experiments()]
+    assert groups == [("uniform:1", "uniform:2"), ("uniform:3/pair",)]
 
 
 def test_who_is_not_told_the_target_runs_once_for_all() -> None:
@@ -78,7 +129,7 @@ def test_covering_gives_episodes_and_the_bound_for_every_target() -> None:
 
 
 def test_a_run_that_is_stopped_says_so() -> None:
-    never = Experiment("cover", "lock", ("uniform:1",), "UCBVI", 0, 1.0)
+    never = Experiment("cover", "lock", ("uniform:50",), "UCBVI", 0, 1.0)
     rows = {row.measure: row.value for row in measure(never)}
     assert rows["stopped at"] == math.ceil(rows["phi"])
     assert "episodes" not in rows
@@ -186,8 +237,52 @@ def test_the_main_table_by_hand() -> None:
         *covering("b", "uniform:1", "GOSPRL", 0, 100, stopped=True),
     ]  # fmt: skip
     made = tables.peers(results)
-    assert "| covgame | 4.00 |" in made  # sqrt(2 * 8)
+    assert "| covgame | 4.00 |" in made  # sqrt(2 * 8); of one run no error is known
     assert "| GOSPRL | > 6.32 |" in made  # sqrt(4 * 10)
+
+
+def test_errors_of_means_by_hand() -> None:
+    one = tables.Estimate.of(np.array([1.0, 3.0]))
+    assert one.mean == 2.0
+    assert one.error == pytest.approx(1.0)
+    exact = tables.Estimate(8.0, 0.0, at_least=True)
+    both = tables.Estimate.geometric_mean([one, exact])
+    assert both.mean == pytest.approx(4.0)
+    assert both.error == pytest.approx(4.0 * (1.0 / 2.0) / 2)
+    assert str(both) == "> 4.00 ± 1.00"
+
+
+def test_targets_with_more_seeds_weigh_no_more() -> None:
+    results = []
+    for seed in range(100):
+        results += covering("a", "uniform:1", OURS, seed, 10)
+        results += covering("a", "uniform:1", "GOSPRL", seed, 40)
+    for seed in range(20):
+        results += covering("a", "uniform:5", OURS, seed, 10)
+        results += covering("a", "uniform:5", "GOSPRL", seed, 10)
+    made = tables.ahead(results)
+    assert "| GOSPRL | 2.00 (2.00-2.00) | 2.00 (2.00-2.00) |" in made
+
+
+def test_cases_are_counted_by_their_intervals() -> None:
+    results = []
+    for seed in range(30):
+        for env, factor in (("a", 1.5), ("b", 1.0), ("c", 0.7)):
+            results += covering(env, "uniform:1", OURS, seed, 10)
+            luck = 1.1 if seed % 2 else 1 / 1.1
+            results += covering(env, "uniform:1", "GOSPRL", seed, 10 * factor * luck)
+    assert "| GOSPRL | 1 / 1 / 1 |" in tables.cases(results)
+    assert "| GOSPRL | c | `uniform:1` | 0." in tables.wins(results)
+
+
+def test_the_ablation_is_over_ours() -> None:
+    results = []
+    for seed in range(5):
+        results += covering("a", "uniform:1", OURS, seed, 20)
+        results += covering("a", "uniform:1", MISSING, seed, 30)
+    made = tables.ablation(results)
+    assert "| covgame, over phi* | 2.00 ± 0.00 |" in made
+    assert "reward) | 1.50 (1.50-1.50) |" in made
 
 
 def test_ahead_compares_seed_by_seed() -> None:
@@ -206,7 +301,7 @@ def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
     rng = np.random.default_rng(3)
     held = 0
     for _ in range(200):
-        low, high = tables.interval(rng.normal(size=20))
+        low, high = tables.interval([rng.normal(size=20)])
         held += low <= 0 <= high
     assert held >= 175
 
@@ -267,7 +362,7 @@ def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, tmp_pa
 
 def test_only_some_experiments(tmp_path: Path) -> None:
     done = bench("--only", "cover|lock|*|covgame|0|*", "--json", "--workers", "1", cwd=tmp_path)
-    assert json.loads(done.stdout)["experiments"] == 3
+    assert json.loads(done.stdout)["experiments"] == 4
 
 
 WHEN_ONE_IS_DONE = """
@@ -345,7 +440,7 @@ def test_what_the_readme_says_of_the_comparison_is_what_was_measured() -> None:
     for method in PEERS:
         assert data.seeds(method) >= 20
         for env in data.worlds:
-            assert tables.interval(data.behind(env, method)[0])[0] > 0
+            assert tables.interval(data.behind([env], data.targets, method)[0])[0] > 0
     winners = [line.split("|")[1].strip() for line in tables.wins(results).splitlines()[2:]]
     assert winners == ["GOSPRL"] * 3
     readme = " ".join((root / "README.md").read_text().split())

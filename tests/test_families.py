@@ -89,6 +89,11 @@ def test_lock_opens_for_one_combination() -> None:
     assert even[4, 0].sum() == pytest.approx((0.9 / 3) ** 4)
 
 
+def test_a_grid_may_start_in_its_middle() -> None:
+    assert world("grid:rows=3,columns=5").initial[0] == 1.0
+    assert world("grid:rows=3,columns=5,start=middle").initial[7] == 1.0
+
+
 def test_grid_with_rooms_is_connected_and_can_end() -> None:
     open_grid = world("grid:rows=7,columns=7,horizon=30,slip=0")
     assert dp.reachable(open_grid.transitions)[-1].all()
@@ -169,6 +174,8 @@ def test_inventory_is_seasonal() -> None:
         "deepsea:noise=nan",
         "chain:start=10",
         "grid:rows=0",
+        "grid:start=end",
+        "grid:start=middle,rooms=true",
         "tree:actions=0",
         "ergodic:alpha=0.2,beta=0.3",
         "ergodic:states=1",

@@ -4,7 +4,8 @@ Stage by stage: a regret minimiser is paid 1 for every cell of the stage that is
 and a cell that has been visited often enough leaves the set. (The paper takes the cells in groups
 of similar reachability, 2^-i, gives each group a budget K_i and restarts its regret minimiser,
 StrongEuler, whenever a cell leaves; here nothing is forgotten and no budget runs out, which only
-helps it.) What it pays is the sum over stages of phi* where covering all at once pays phi*.
+helps it.) What it pays is the sum over stages of phi* where covering all at once pays phi*. It
+could not be checked against code: none was found.
 """
 
 from __future__ import annotations
@@ -23,13 +24,25 @@ from covgame.targets.target import Target
 from covgame.types import Shape
 
 
-def games(target: Target, *, pooled: bool, delta: float | None = None) -> Iterator[Game]:
-    """A game for every stage, one after the other; all of them count on."""
+def games(
+    target: Target,
+    *,
+    pooled: bool,
+    delta: float | None = None,
+    b: float = 0.03,
+    borrowing: bool = True,
+) -> Iterator[Game]:
+    """A game for every stage, one after the other; all of them count on.
+
+    With the paper's confidence ``delta``, or practical: our optimism with its constant ``b``, and
+    stages that learn from each other.
+    """
     if target.any_stage.any():
         raise BadInput("Learn2Explore goes stage by stage; its targets are cells")
-    counts = Counts(target.shape, pooled=pooled and delta is None)
+    practical = delta is None
+    counts = Counts(target.shape, pooled=pooled and practical, borrowing=borrowing and practical)
     planner = OptimisticPlanner(
-        RangeAwareOptimism() if delta is None else PaperOptimism(target.shape, delta)
+        RangeAwareOptimism(b) if delta is None else PaperOptimism(target.shape, delta)
     )
     for stage in np.unique(target.rows[:, 0]).tolist():
         rows = target.keep(target.rows[:, 0] == stage)

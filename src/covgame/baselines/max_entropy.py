@@ -1,9 +1,11 @@
-"""Maximum entropy by Frank-Wolfe (Hazan, Kakade, Singh, Van Soest, ICML 2019), stage by stage.
+"""Maximum entropy by Frank-Wolfe (Hazan, Kakade, Singh, Van Soest, ICML 2019).
 
 Every round adds a policy to a uniform mixture: the best one, on the learnt model, for the gradient
 of the smoothed entropy at the density of the mixture so far, log(1/(d + sigma)). The oracle plans
-without bonuses and, as in its tabular form, takes what it has never tried for the best there is.
-The mixture is played as it grows, so its density is that of all visits.
+without bonuses and takes what it has never tried for the best there is. The mixture is played as it
+grows, so its density is that of all visits, stage by stage or ``per_pair``. (The authors' public
+experiments take the density over states alone and have no tabular oracle; over states *and* actions
+it covers sooner.)
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ class MaxEntropy:
 
     episodes: int = 1
     smoothing: float = 1.0  # sigma, in visits
+    per_pair: bool = False
+    replans: bool = False
 
     def ask(self, counts: Counts) -> Stretch:
         sigma = self.smoothing
@@ -30,6 +34,8 @@ class MaxEntropy:
             np.arange(counts.shape.horizon, 0, -1.0),
             lambda n: -np.log(n + sigma),
             log_offset=1.0 + sigma,
+            per_pair=self.per_pair,
+            replans=self.replans,
         )
         if self.episodes == 1:
             return Stretch(oracle)

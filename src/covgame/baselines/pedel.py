@@ -8,7 +8,8 @@ until no active policy's occupancy is uncertain,
 
 then drop the policies whose estimated value is more than 2 eps_l below the best. It ends at
 eps_l <= eps/4, or when one policy is left. The design is found as it is played: each step goes, on
-the learnt model, for the gradient of the objective at its worst policy (Frank-Wolfe).
+the learnt model, for the gradient of the objective at its worst policy (Frank-Wolfe). No public
+code was found; the text that was has 36 H^4 where this has 64 H^2, which is less and helps PEDEL.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Peer, Stretch
+from covgame.baselines.gosprl import CLOSE, MOST_ROUNDS, NearestGoal
+from covgame.baselines.peer import Mixture, Peer, Stretch
 from covgame.episodes import Block, as_block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
@@ -37,7 +38,7 @@ class Player(Protocol):
 
 
 class PeerPlayer(PolicyCompiled):
-    """Asks a peer and plays what it says."""
+    """Asks a peer and plays what it says; ``readable.play_stretch`` in compiled code."""
 
     finished = False
 
@@ -52,6 +53,8 @@ class PeerPlayer(PolicyCompiled):
             self.left = self.stretch.episodes
             if isinstance(self.stretch.plan, Policy):
                 self.change(self.stretch.plan)
+            elif isinstance(self.stretch.plan, Mixture):
+                self._mix(self.stretch.plan)
         most = min(episodes, self.left, self.most)
         if isinstance(self.stretch.plan, Curiosity):
             self._wonder(self.stretch.plan, self.counts.n_episodes + most)
@@ -59,16 +62,26 @@ class PeerPlayer(PolicyCompiled):
         self.left -= len(block)
         return block if len(block) else self.play(episodes)
 
-    def _wonder(self, curiosity: Curiosity, most: int) -> None:
-        """Have compiled code plan before every episode."""
+    def _mix(self, mixture: Mixture) -> None:
+        """Have compiled code draw a policy before every episode."""
+        uniform = np.full(self.counts.shape.actions, 1.0 / self.counts.shape.actions)
+        self.chances = self.curious = None
+        self.mixed = self.kernel.Mixed(mixture.tables, uniform, mixture.seed, mixture.stream)
+
+    def _wonder(self, curiosity: Curiosity, episodes: int) -> None:
+        """Have compiled code plan before every episode, until so many are played in all."""
         shape = self.counts.shape
-        worth, spread = curiosity.listed(most)
+        most = episodes * (shape.horizon if curiosity.per_pair else 1)
+        worth, width, spread = curiosity.listed(most)
         reward = np.zeros(shape.hsa) if curiosity.reward is None else curiosity.reward
         offset = -1.0 if curiosity.log_offset is None else curiosity.log_offset
-        self.chances = None
+        together = np.zeros((shape.states, shape.actions), dtype=np.int64)
+        self.chances = self.mixed = None
         self.curious = self.kernel.Curious(
-            worth, spread, curiosity.caps, reward.reshape(shape.horizon, -1), curiosity.slope,
-            curiosity.learns_rewards, offset,
+            worth, width, spread, curiosity.caps, reward.reshape(shape.horizon, -1),
+            curiosity.slope, curiosity.learns_rewards, offset, curiosity.per_pair,
+            curiosity.replans, curiosity.clips, together, together.reshape(-1),
+            np.zeros(shape.pairs),
         )  # fmt: skip
 
 
@@ -99,6 +112,35 @@ class GamesPlayer:
         if self.player.game.covered:
             self._next_game()
         return block if len(block) or self.finished else self.play(episodes)
+
+
+class GoalsPlayer(PolicyCompiled):
+    """Plays GOSPRL's game; ``readable.play_goals`` in compiled code."""
+
+    def __init__(
+        self, game: Game, planner: NearestGoal, source: SimulatedSource, *, replans: bool
+    ) -> None:
+        uniform = Policy.uniform(game.target.shape)
+        super().__init__(uniform, game.counts, source, most=BLOCK, record=True)
+        self.game, target, shape = game, game.target, game.target.shape
+        self.chances = None
+        goals = target.cell_rewards(game.state.weights).reshape(-1) > 0
+        sizes = np.bincount(target.members.row, minlength=len(target))
+        self.goals = self.kernel.Goals(
+            target.counts, game.collected, target.any_stage,
+            np.concatenate([[0], np.cumsum(sizes)]), target.members.cell, *target.by_cell,
+            goals.reshape(shape.horizon, -1), goals,
+            np.zeros((2, 2, shape.states + 1)), np.zeros((2, shape.pairs)),
+            planner.unions(self.counts), planner.b, MOST_ROUNDS, CLOSE, replans,
+        )  # fmt: skip
+
+    @property
+    def finished(self) -> bool:
+        return self.game.covered
+
+    def play(self, episodes: int) -> Block:
+        block = super().play(episodes)
+        return block if len(block) or self.finished else super().play(episodes)
 
 
 class RoundsPlayer:

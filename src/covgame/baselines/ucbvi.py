@@ -1,14 +1,17 @@
 """UCBVI (Azar, Osband, Munos, ICML 2017) and BPI-UCBVI (Menard et al., ICML 2021).
 
 UCBVI plays optimistically for the environment's own reward. It is what people run when they want
-high returns, and here to show that high returns are not coverage. BPI-UCBVI explores in the same
-way and stops by a bound on the gap of its policy,
+high returns, and here to show that high returns are not coverage. Its practical form has the bonus
+sqrt(b Var/n) + b H/n. The constants of Azar et al. are not here: with a confidence ``delta`` the
+bonus is that of BPI-UCBVI, which explores in the same way and stops by a bound on the gap of its
+policy,
 
     G_h = min(H, 6 sqrt(Var beta*/n) + 36 H^2 beta/n + (1 + 3/H) p_hat G_{h+1}(pi)),
 
 when G_1 <= eps, with beta = log(3SAH/delta) + S log(8e(n+1)), beta* = log(3SAH/delta) +
 log(8e(n+1)), and the bonus 3 sqrt(Var beta*/n) + 14 H^2 beta/n + p_hat(U - L)/H, of which the last
-term is left out here: that makes it explore less, never stop earlier.
+term is left out here: that makes it explore less, never stop earlier. (No public code of BPI-UCBVI
+was found to check this against.)
 """
 
 from __future__ import annotations
@@ -25,16 +28,17 @@ from covgame.game.counts import Counts
 from covgame.mdp.transitions import Transitions
 from covgame.types import FloatArray, Policy, Shape
 
-SMALL = 0.03
-
 
 def value_threshold(visits: FloatArray, shape: Shape, delta: float) -> FloatArray:
     """beta*(n, delta) = log(3SAH/delta) + log(8e(n+1)): one function instead of all."""
     return math.log(3 * shape.cells / delta) + np.log(8 * math.e * (visits + 1))
 
 
+@dataclass(frozen=True)
 class UCBVI(CuriousPeer):
-    """UCBVI with confidence ``delta``, or, without one, with the bonus b = 0.03 (ours)."""
+    """UCBVI with the practical bonus ``b``, or, given ``delta``, with the one of BPI-UCBVI."""
+
+    b: float = 0.03
 
     def curiosity(self, shape: Shape) -> Curiosity:
         """Optimistic values: the mean reward seen so far, and a bonus by Bernstein."""
@@ -43,15 +47,17 @@ class UCBVI(CuriousPeer):
         if delta is None:
             return Curiosity(
                 left,
-                lambda n: SMALL * H / np.maximum(n, 0.5),
-                lambda n: SMALL / np.maximum(n, 0.5),
+                lambda n: self.b * H / np.maximum(n, 0.5),
+                spread=lambda n: self.b / np.maximum(n, 0.5),
                 learns_rewards=True,
+                per_pair=self.per_pair,
             )
         return Curiosity(
             left,
             lambda n: 14 * H**2 * threshold(n, shape, delta) / n,
-            lambda n: 9 * value_threshold(n, shape, delta) / np.maximum(n, 0.5),
+            spread=lambda n: 9 * value_threshold(n, shape, delta) / np.maximum(n, 0.5),
             learns_rewards=True,
+            per_pair=self.per_pair,
         )
 
 

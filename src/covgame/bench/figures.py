@@ -27,7 +27,8 @@ COLOURS = {
     "RF-Express": "#6a4c93",
     "RF-Express, paper": "#6a4c93",
     "RF-UCRL": "#a17fc4",
-    "RF-UCRL, paper": "#a17fc4",
+    "RF-UCRL, authors' code": "#a17fc4",
+    "RF-UCRL, H-h, 2 beta": "#c9b3e0",
     "EntGame": "#d08c2e",
     "MaxEnt Frank-Wolfe": "#e9c46a",
     "RF-RL-Explore": "#7f8c5a",
@@ -58,7 +59,7 @@ def draw_ladder(results: Sequence[Result], path: Path) -> None:
         if points:
             _draw_line(axes, points, method)
     axes.axhline(1.0, color="black", linewidth=1.2)
-    axes.annotate("phi*: on average nobody can be below", (1.1, 1.0), xytext=(0, -11),
+    axes.annotate("phi*: who always covers is not below on average", (1.1, 1.0), xytext=(0, -11),
                   textcoords="offset points", fontsize=8)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="visits wanted of every cell",
              ylabel="episodes / phi*", title=f"{RIVER}; hollow: stopped there")  # fmt: skip

@@ -13,10 +13,10 @@ import numpy as np
 from covgame.baselines.pedel import Pedel
 from covgame.baselines.playing import episodes_to_cover
 from covgame.baselines.rf_express import RFExpress
-from covgame.baselines.rf_ucrl import RFUCRL
+from covgame.baselines.rf_ucrl import RFUCRL, RULES
 from covgame.baselines.ucbvi import BPIUCBVI
 from covgame.bench.dense import DensePlanner
-from covgame.bench.experiments import DENSE, WHOLE, Experiment
+from covgame.bench.experiments import DENSE, LEAST_LIMIT, WHOLE, Experiment
 from covgame.bench.methods import APART, DELTA, method_named
 from covgame.bench.results import Row
 from covgame.errors import BadInput
@@ -76,7 +76,7 @@ def priced(env: str, asked: str) -> tuple[Target, float]:
 def cover(experiment: Experiment) -> Iterator[Row]:
     """Episodes until each target is covered, or where the run was stopped."""
     found = [priced(experiment.env, target) for target in experiment.targets]
-    limits = [math.ceil(experiment.limit * phi) for _, phi in found]
+    limits = [max(LEAST_LIMIT, math.ceil(experiment.limit * phi)) for _, phi in found]
     method = method_named(experiment.method)
     player = method.start(world(experiment.env), found[0][0], experiment.seed)
     taus = episodes_to_cover(player, [target for target, _ in found], limits)
@@ -134,7 +134,7 @@ def error(experiment: Experiment) -> Iterator[Row]:
             if phase.bound is not None:
                 yield Row("error", phase.bound, at=played)
         return
-    peer = RFUCRL(DELTA) if experiment.method.startswith("RF-UCRL") else RFExpress(DELTA)
+    peer = _promising(experiment.method)
     curiosity = peer.curiosity(model.shape)
     for counts, marked in _by_counts(model, experiment, curiosity.policy):
         if marked or counts.n_episodes >= experiment.limit:
@@ -142,6 +142,12 @@ def error(experiment: Experiment) -> Iterator[Row]:
             yield Row("error", min(bound, model.shape.horizon), at=counts.n_episodes)
             if bound <= wanted:
                 return
+
+
+def _promising(method: str) -> RFUCRL | RFExpress:
+    """A peer that promises an error: ``RF-UCRL, `` and its rule, or RF-Express."""
+    name, _, rule = method.partition(", ")
+    return RFUCRL(DELTA, rule=RULES[rule]) if name == "RF-UCRL" else RFExpress(DELTA)
 
 
 def _by_counts(

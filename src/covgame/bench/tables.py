@@ -6,15 +6,17 @@ import math
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from covgame.bench import methods as m
-from covgame.bench.experiments import ERRORS, LADDER, POLICIES, RIVER
+from covgame.bench.experiments import ERRORS, LADDER, POLICIES, RIVER, SUITE
+from covgame.bench.forms import FORMS, KINDS, kind_of
 from covgame.bench.results import Result
 from covgame.types import FloatArray, IntArray
 
@@ -67,6 +69,10 @@ class Covering:
     def targets(self) -> list[str]:
         return list(dict.fromkeys(run[1] for run in self.taus if run[0] in self.worlds))
 
+    def worlds_of(self, method: str) -> list[str]:
+        """Those that a method was run on."""
+        return [env for env in self.worlds if any(self._runs[env, t, method] for t in self.targets)]
+
     def methods(self, wanted: Sequence[str]) -> list[str]:
         """Those of the wanted ones that were run."""
         present = {run[2] for run in self.taus}
@@ -85,51 +91,77 @@ class Covering:
             found[run[:3]].append(run)
         return found
 
-    @cached_property
-    def _seeds(self) -> dict[str, int]:
-        found = defaultdict[str, set[int]](set)
-        for env, _, method, seed in self.taus:
-            if env in self.worlds:
-                found[method].add(seed)
-        return {method: len(seeds) for method, seeds in found.items()}
-
     def seeds(self, method: str) -> int:
-        """How many seeds a method was run with."""
-        return self._seeds.get(method, 0)
+        """The fewest seeds that a method was run with on a target of the suite."""
+        found = [
+            len(runs)
+            for (env, _, name), runs in self._runs.items()
+            if name == method and env in self.worlds
+        ]
+        return min(found, default=0)
 
-    def behind(self, env: str, method: str, only: str | None = None) -> tuple[FloatArray, bool]:
-        """Mean log of the method's episodes over ours, by seed; whether some run was stopped.
+    def over_phi(self, target: str, method: str) -> Estimate | None:
+        """Episodes over phi*: mean over seeds, then the geometric mean over worlds."""
+        found = [self.ratios(env, target, method) for env in self.worlds]
+        means = [Estimate.of(ratios, stopped) for ratios, stopped in found if len(ratios)]
+        return Estimate.geometric_mean(means) if means else None
 
-        Over all targets, or one.
+    def behind(
+        self, envs: Sequence[str], targets: Sequence[str], method: str
+    ) -> tuple[list[FloatArray], bool]:
+        """Logs of the method's episodes over ours, seed by seed: an array per world and target.
+
+        And whether some run was stopped.
         """
-        by_seed, stopped = defaultdict[int, list[float]](list), False
-        for target in self.targets if only is None else [only]:
-            for seed in range(self.seeds(method)):
-                run, ours = (env, target, method, seed), (env, target, m.OURS, seed)
-                if run in self.taus and ours in self.taus:
-                    by_seed[seed].append(math.log(self.taus[run] / self.taus[ours]))
-                    stopped |= run in self.stopped
-        return np.array([statistics.fmean(logs) for logs in by_seed.values()]), stopped
+        strata, stopped = [], False
+        for env, target in product(envs, targets):
+            pairs = [
+                (run, (env, target, m.OURS, run[3]))
+                for run in self._runs.get((env, target, method), [])
+                if (env, target, m.OURS, run[3]) in self.taus
+            ]
+            if pairs:
+                logs = [math.log(self.taus[run] / self.taus[ours]) for run, ours in pairs]
+                strata.append(np.array(logs))
+                stopped |= any(run in self.stopped for run, _ in pairs)
+        return strata, stopped
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean and its standard error; ``at_least`` if it is of runs that were stopped."""
+
+    mean: float
+    error: float
+    at_least: bool
+
+    @classmethod
+    def of(cls, values: FloatArray, at_least: bool = False) -> Estimate:
+        """The mean of a sample; of one value no error is known."""
+        error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+        return cls(float(values.mean()), error, at_least)
+
+    @classmethod
+    def geometric_mean(cls, parts: Sequence[Estimate]) -> Estimate:
+        """Of independent means; the error to first order."""
+        mean = statistics.geometric_mean(part.mean for part in parts)
+        relative = math.sqrt(sum((part.error / part.mean) ** 2 for part in parts)) / len(parts)
+        return cls(mean, mean * relative, any(part.at_least for part in parts))
+
+    def __str__(self) -> str:
+        error = "" if math.isnan(self.error) else f" ± {self.error:.2f}"
+        return f"{'> ' if self.at_least else ''}{self.mean:.2f}{error}"
 
 
 def over_phi(results: Sequence[Result], wanted: Sequence[str], *, seeds: bool = False) -> str:
-    """Episodes over phi*: mean over seeds, then the geometric mean over worlds."""
+    """Episodes over phi*, with standard errors."""
     data = Covering(results)
     rows = []
     for method in data.methods(wanted):
-        cells = [_mean_over_worlds(data, target, method) for target in data.targets]
+        cells = [str(data.over_phi(target, method) or "-") for target in data.targets]
         rows.append([method, *([str(data.seeds(method))] if seeds else []), *cells])
     heads = ["", *(["seeds"] if seeds else []), *(f"`{target}`" for target in data.targets)]
     return table(heads, rows)
-
-
-def _mean_over_worlds(data: Covering, target: str, method: str) -> str:
-    found = [data.ratios(env, target, method) for env in data.worlds]
-    means = [float(ratios.mean()) for ratios, _ in found if len(ratios)]
-    if not means:
-        return "-"
-    at_least = any(stopped for _, stopped in found)
-    return f"{'> ' if at_least else ''}{statistics.geometric_mean(means):.2f}"
 
 
 def peers(results: Sequence[Result]) -> str:
@@ -146,11 +178,28 @@ def ours(results: Sequence[Result]) -> str:
     """Our game, world by world: mean and largest of its runs."""
     data = Covering(results)
     rows = []
-    for env in data.worlds:
-        found = [data.ratios(env, target, m.OURS)[0] for target in data.targets]
-        cells = [f"{ratios.mean():.2f} ({ratios.max():.2f})" for ratios in found]
+    for env in data.worlds_of(m.OURS):
+        found = [data.ratios(env, target, m.OURS) for target in data.targets]
+        cells = [
+            f"{Estimate.of(ratios, stopped)} ({ratios.max():.2f})" if len(ratios) else "-"
+            for ratios, stopped in found
+        ]
         rows.append([f"`{env.partition('@')[0]}`", *cells])
     return table(["mean (largest)", *(f"`{target}`" for target in data.targets)], rows)
+
+
+def seeds(results: Sequence[Result]) -> str:
+    """phi* of every target and how many seeds it was run with."""
+    data = Covering(results)
+    rows = []
+    for env in data.worlds_of(m.OURS):
+        runs = [len(data.ratios(env, target, m.OURS)[0]) for target in data.targets]
+        cells = [
+            f"{data.phi[env, target]:,.0f}, {number} seeds" if number else "-"
+            for target, number in zip(data.targets, runs, strict=True)
+        ]
+        rows.append([f"`{env.partition('@')[0]}`", *cells])
+    return table(["phi*", *(f"`{target}`" for target in data.targets)], rows)
 
 
 def peers_paper(results: Sequence[Result]) -> str:
@@ -163,10 +212,8 @@ def ahead(results: Sequence[Result]) -> str:
     data = Covering(results)
     rows = []
     for method in data.methods((*m.PEERS, *m.VARIANTS, m.FLOW, m.ADAPTIVE)):
-        found = [data.behind(env, method) for env in data.worlds]
-        cells = [_with_interval(logs, stopped) for logs, stopped in found]
-        everywhere = np.mean([logs for logs, _ in found], axis=0)
-        cells.append(_with_interval(everywhere, any(stopped for _, stopped in found)))
+        groups = [[env] for env in data.worlds]
+        cells = [_behind(data, envs, data.targets, method) for envs in (*groups, data.worlds)]
         rows.append([method, *cells])
     return table(["", *(_short(env) for env in data.worlds), "all"], rows)
 
@@ -174,23 +221,106 @@ def ahead(results: Sequence[Result]) -> str:
 def wins(results: Sequence[Result]) -> str:
     """Where a peer needs fewer episodes than we do, beyond doubt."""
     data = Covering(results)
+    rows = [
+        [method, _short(env), f"`{target}`", _with_interval(strata, stopped).strip("*")]
+        for method, env, target in product(data.methods(m.PEERS), data.worlds, data.targets)
+        for strata, stopped in [data.behind([env], [target], method)]
+        if strata and interval(strata)[1] < 0
+    ]
+    compared = data.methods((m.OURS,)) and data.methods(m.PEERS)
+    none = [["none", "", "", ""]] if compared else []
+    return table(["peer", "world", "target", "its episodes over ours"], rows or none)
+
+
+def cases(results: Sequence[Result]) -> str:
+    """By peer and target: on how many worlds we are ahead, nobody can tell, and it is ahead."""
+    data = Covering(results)
     rows = []
-    for method in data.methods(m.PEERS):
-        for env in data.worlds:
-            for target in data.targets:
-                logs, stopped = data.behind(env, method, target)
-                if len(logs) and interval(logs)[1] < 0:
-                    ratio = _with_interval(logs, stopped).strip("*")
-                    rows.append([method, _short(env), f"`{target}`", ratio])
+    for method in data.methods((*m.PEERS, m.MISSING)):
+        cells = []
+        for target in data.targets:
+            found = [data.behind([env], [target], method)[0] for env in data.worlds]
+            ends = [interval(strata) for strata in found if strata]
+            ahead = sum(low > 0 for low, _ in ends)
+            behind = sum(high < 0 for _, high in ends)
+            cells.append(f"{ahead} / {len(ends) - ahead - behind} / {behind}" if ends else "-")
+        rows.append([method, *cells])
+    return table(["ahead / tie / behind", *(f"`{target}`" for target in data.targets)], rows)
+
+
+ABLATION = {
+    "adversary: 1 for what is missing (GOSPRL's reward)": m.MISSING,
+    "adversary: the paper's": m.MAJORITY,
+    "adversary and optimism: the paper's, scaled": m.SCALED,
+    "optimism: what was seen once is believed": m.UNDOUBTING,
+    "nothing pooled or borrowed": m.NOT_BORROWED,
+    "nothing learnt within an episode": m.NOT_WITHIN,
+    "GOSPRL": "GOSPRL",
+    "GOSPRL, nothing borrowed": m.GOSPRL_APART,
+}
+"""What is replaced, and the method that has it replaced."""
+
+
+def ablation(results: Sequence[Result]) -> str:
+    """What the parts of our game buy: episodes over its own, on every target."""
+    data = Covering(results)
+    first = [str(data.over_phi(target, m.OURS) or "-") for target in data.targets]
+    rows = [["covgame, over phi*", *first]]
+    present = data.methods(list(ABLATION.values()))
+    for label, method in ABLATION.items():
+        if method in present:
+            cells = [_behind(data, data.worlds, [target], method) for target in data.targets]
+            rows.append([label, *cells])
     return table(
-        ["peer", "world", "target", "its episodes over ours"], rows or [["none", "", "", ""]]
+        ["times covgame's episodes", *(f"`{target}`" for target in data.targets)],
+        rows if len(rows) > 1 else [],
     )
 
 
-def _with_interval(logs: FloatArray, stopped: bool) -> str:
+def forms(results: Sequence[Result]) -> str:
+    """What was chosen on the tuning worlds, and what else there was."""
+    data, rows = Covering(results), []
+    for peer, kind in product(FORMS, KINDS):
+        scores = tuned(data, peer, kind)
+        if scores:
+            best = min(scores, key=lambda name: scores[name].mean)
+            others = (_best(scores, "by stage"), _best(scores, "by pair"))
+            worst = max(scores.values(), key=lambda score: score.mean)
+            rows.append(
+                [peer, kind, best.removeprefix(f"{peer}, "), str(scores[best]),
+                 *(str(score or "-") for score in others), str(worst), str(len(scores))]
+            )  # fmt: skip
+    heads = ["", "targets", "chosen form", "episodes over phi*"]
+    return table([*heads, "best by stage", "best by pair", "worst form", "forms"], rows)
+
+
+def _best(scores: Mapping[str, Estimate], word: str) -> Estimate | None:
+    """Of the forms that have a word in their name."""
+    found = [score for name, score in scores.items() if word in name]
+    return min(found, key=lambda score: score.mean, default=None)
+
+
+def tuned(data: Covering, peer: str, kind: str) -> dict[str, Estimate]:
+    """Every form of a method: episodes over phi*, of all targets of a kind."""
+    scores = {}
+    for form in data.methods([form.name for form in FORMS[peer]]):
+        found = [data.over_phi(target, form) for target in data.targets if kind_of(target) == kind]
+        parts = [part for part in found if part is not None]
+        if parts:
+            scores[form] = Estimate.geometric_mean(parts)
+    return scores
+
+
+def _behind(data: Covering, envs: Sequence[str], targets: Sequence[str], method: str) -> str:
+    strata, stopped = data.behind(envs, targets, method)
+    return _with_interval(strata, stopped) if strata else "-"
+
+
+def _with_interval(strata: Sequence[FloatArray], stopped: bool) -> str:
     """``1.31 (1.25-1.38)``; emphasised unless the interval lies above 1."""
-    low, high = interval(logs)
-    text = f"{math.exp(logs.mean()):.2f} ({math.exp(low):.2f}-{math.exp(high):.2f})"
+    low, high = interval(strata)
+    mean = statistics.fmean(float(logs.mean()) for logs in strata)
+    text = f"{math.exp(mean):.2f} ({math.exp(low):.2f}-{math.exp(high):.2f})"
     text = f"> {text}" if stopped else text
     return text if low > 0 else f"**{text}**"
 
@@ -201,9 +331,12 @@ def _resampled(size: int) -> IntArray:
     return np.random.default_rng(0).integers(size, size=(RESAMPLES, size))
 
 
-def interval(values: FloatArray) -> tuple[float, float]:
-    """A confidence interval of the mean, by resampling."""
-    means = values[_resampled(len(values))].mean(axis=1)
+def interval(strata: Sequence[FloatArray]) -> tuple[float, float]:
+    """A confidence interval of the mean over strata of their means, by resampling seeds.
+
+    Strata with as many seeds are resampled together: one run may have served several targets.
+    """
+    means = np.mean([logs[_resampled(len(logs))].mean(axis=1) for logs in strata], axis=0)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
@@ -217,7 +350,7 @@ def ladder(results: Sequence[Result]) -> str:
         cells = []
         for target in targets:
             ratios, stopped = data.ratios(RIVER, target, method)
-            cells.append(f"{'> ' if stopped else ''}{ratios.mean():.2f}" if len(ratios) else "-")
+            cells.append(str(Estimate.of(ratios, stopped)) if len(ratios) else "-")
         if set(cells) != {"-"}:
             rows.append([method, *cells])
     return table(["visits", *(target.partition(":")[2] for target in targets)], rows)
@@ -285,7 +418,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _short(env: str) -> str:
-    """The family, or the name of the Gymnasium environment."""
+    """What tables call a world: its name in the suite, or the family."""
+    if env in SUITE:
+        return SUITE[env]
     name = env.removeprefix("gym:").partition("@")[0]
     return re.split(r"[:?]", name)[0].removesuffix("-v1")
 
@@ -296,6 +431,9 @@ TABLES: dict[str, Callable[[Sequence[Result]], str]] = {
     "peers_ours": ours,
     "peers_ahead": ahead,
     "peers_wins": wins,
+    "peers_cases": cases,
+    "peers_ablation": ablation,
+    "peers_seeds": seeds,
     "peers_paper": peers_paper,
     "peers_ladder": ladder,
     "peers_reward_free": reward_free,
@@ -303,10 +441,14 @@ TABLES: dict[str, Callable[[Sequence[Result]], str]] = {
     "peers_speed": speed,
 }
 
+TUNING_TABLES: dict[str, Callable[[Sequence[Result]], str]] = {"peers_forms": forms}
+"""From the results of the profile ``tuning``."""
+
 
 def all_tables(results: Sequence[Result]) -> dict[str, str]:
     """Every table that the results have something for."""
-    return {name: made for name, make in TABLES.items() if (made := make(results)).count("\n") > 1}
+    makers = TABLES | TUNING_TABLES
+    return {name: made for name, make in makers.items() if (made := make(results)).count("\n") > 1}
 
 
 def update_page(page: Path, tables: dict[str, str]) -> bool:

@@ -328,7 +328,7 @@ class Counts:
             [_kappa(own + AS_ELSEWHERE, too + others) for own, too in self.state_agreement.tolist()]
         )
 
-    def _lent(self, observed: FloatArray) -> FloatArray:
+    def lent(self, observed: FloatArray) -> FloatArray:
         """How many observations each row of a stage gets from the pool."""
         if self.pool is None:
             return np.zeros(len(observed))
@@ -353,7 +353,7 @@ class Counts:
         if self.pool is None:
             return mean, square, observed
         pool_mean, pool_square = self.pool.moments(0, self.shape.pairs, values)
-        extra = self._lent(observed)
+        extra = self.lent(observed)
         trust = extra / np.where(extra > 0, observed + extra, 1.0)
         mean = mean + trust * (pool_mean - mean)
         square = square + trust * (pool_square - square)
@@ -364,7 +364,7 @@ class Counts:
         first, last = self._rows(h)
         best = self.table.largest(first, last, values)
         if self.pool is not None:
-            lent = self._lent(self.table.total[first:last].astype(np.float64)) > 0
+            lent = self.lent(self.table.total[first:last].astype(np.float64)) > 0
             pool_best = self.pool.largest(0, self.shape.pairs, values)
             best = np.where(lent, np.maximum(best, pool_best), best)
         largest: FloatArray = best.reshape(self.shape.states, self.shape.actions).max(axis=1)
@@ -375,7 +375,7 @@ class Counts:
         first, last = self._rows(h)
         number: IntArray = self.table.rows["size"][first:last]
         if self.pool is not None:
-            lent = self._lent(self.table.total[first:last].astype(np.float64)) > 0
+            lent = self.lent(self.table.total[first:last].astype(np.float64)) > 0
             number = np.where(lent, self.pool.rows["size"], number)
         return number
 

@@ -160,12 +160,49 @@ class Curious(NamedTuple):
     """``baselines.curiosity.Curiosity``, its functions of visits listed."""
 
     worth: Any  # (visits,)
+    width: Any  # (visits,)
     spread: Any  # (visits,)
     caps: Any  # (H,)
     reward: Any  # (H, S * A)
     slope: Any
     learns_rewards: Any
     log_offset: Any  # negative for none
+    per_pair: Any
+    replans: Any
+    clips: Any
+    pair_visits: Any  # (S, A), written on: the visits of all stages
+    flat_pair_visits: Any  # (S * A,), the same memory
+    pair_sums: Any  # (S * A,), written on: their rewards
+
+
+class Mixed(NamedTuple):
+    """``baselines.peer.Mixture``: policies of which one is drawn before every episode."""
+
+    tables: Any  # (policies, H, S), ANY where every action is as good
+    uniform: Any  # (A,)
+    seed: Any
+    stream: Any
+
+
+class Goals(NamedTuple):
+    """What GOSPRL looks for: the rows of a target, which cells are goals, and room to plan."""
+
+    counts: Any  # (G,)
+    collected: Any  # (G,)
+    any_stage: Any  # (G,)
+    row_start: Any
+    row_cell: Any
+    cell_start: Any
+    cell_row: Any
+    by_stage: Any  # (H, S * A), whether a cell is a goal
+    by_cell: Any  # (H * S * A,), the same memory
+    values: Any  # (2, 2, S + 1)
+    paths: Any  # (2, S * A)
+    unions: Any
+    b: Any
+    most_rounds: Any
+    close: Any
+    replans: Any
 
 
 class Record(NamedTuple):
@@ -178,6 +215,8 @@ class Record(NamedTuple):
     next_state: Any
 
 
+ANY = -1
+"""In a table of actions: all of them are as good."""
 FIRST_CAPACITY = SuccessorTable.FIRST_CAPACITY
 ZERO = np.int64(0)
 KNOWN, DUE, LEANS = np.uint8(1), np.uint8(2), np.uint8(4)
@@ -1203,14 +1242,19 @@ def _count_episode(learnt, standing, path, path_next, path_reward, length, first
             _learn(learnt, standing, h, path[h], path_next[h])
 
 
+@inlined
+def _earned(key, h, s, a, rewards):  # type: ignore[no-untyped-def]
+    """What a step earns."""
+    return 1.0 if _uniform(key, 3 + 3 * h) < rewards[h % len(rewards), s, a] else 0.0
+
+
 @compiled
 def _earn(key, path, path_reward, length, shape, rewards):  # type: ignore[no-untyped-def]
     """What the steps of an episode earn."""
     _, S, A = shape
     for h in range(length):
         pair = path[h] % (S * A)
-        mean = rewards[h % len(rewards), pair // A, pair % A]
-        path_reward[h] = 1.0 if _uniform(key, 3 + 3 * h) < mean else 0.0
+        path_reward[h] = _earned(key, h, pair // A, pair % A, rewards)
 
 
 @compiled
@@ -1589,130 +1633,151 @@ def play_counted(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _wonder(reward, sums, visits, constant, cap, curious, mean, square, observed, q):  # type: ignore[no-untyped-def]
+def _sum_stages(by_cell, together):  # type: ignore[no-untyped-def]
+    """What is counted per cell, of all stages together; returns its sum."""
+    together[:] = 0
+    total = by_cell[0] - by_cell[0]
+    for first in range(0, len(by_cell), len(together)):
+        for pair in range(len(together)):
+            together[pair] += by_cell[first + pair]
+            total += by_cell[first + pair]
+    return total
+
+
+@compiled
+def _wonder(  # type: ignore[no-untyped-def]
+    reward, sums, visits, constant, cap, curious, anywhere, mean, square, observed, q
+):
     """One stage of ``Curiosity.plan``; ``mean`` is None at the last stage."""
-    worth, spread = curious.worth, curious.spread
+    worth, width, spread, clips = curious.worth, curious.width, curious.spread, curious.clips
     slope, learns_rewards = curious.slope, curious.learns_rewards
     for i in range(len(q)):
         n = visits[i]
-        value = constant + worth[n] + reward[i]
+        value = constant + worth[n] + cap * width[n] + reward[i]
         if learns_rewards:
             value = value + sums[i] / max(n, 1)
         if mean is not None:
             variance = square[i] - mean[i] * mean[i]
             variance = variance if variance > 0.0 else 0.0
-            value = value + slope * mean[i] + math.sqrt(spread[n] * variance)
-            if observed[i] <= 0.0:
+            expected = mean[i] if clips or observed[i] > 0.0 else anywhere
+            value = value + slope * expected + math.sqrt(spread[n] * variance)
+            if clips and observed[i] <= 0.0:
                 value = cap
-        q[i] = value if value < cap else cap
+        q[i] = value if value < cap or not clips else cap
 
 
 @compiled
-def _plan_curiously(learnt, n_episodes, curious, workspace):  # type: ignore[no-untyped-def]
-    """``Curiosity.plan``: fills ``chosen``."""
+def _mean_value(values, h, states):  # type: ignore[no-untyped-def]
+    """The mean over all states of the values of stage h."""
+    total = 0.0
+    for s in range(states):
+        total += values[h, s]
+    return total / states
+
+
+@compiled
+def _plan_curiously(learnt, n_episodes, curious, workspace, earliest):  # type: ignore[no-untyped-def]
+    """``Curiosity.plan``: fills ``chosen`` from the stage ``earliest`` on."""
     visits, pooled, rows, entries = learnt.visits, learnt.pooled, learnt.rows, learnt.entries
+    pool_rows, pool_entries, borrowing = learnt.pool_rows, learnt.pool_entries, learnt.borrowing
     chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
     mean, square, observed, share, q = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    unused = scratch[5]
-    H, pairs = len(visits), len(q)
+    pool_mean, pool_square, unused = scratch[5], scratch[6], scratch[7]
+    H, pairs, per_pair = len(visits), len(q), curious.per_pair
+    here, sums, ties, t = curious.flat_pair_visits, curious.pair_sums, visits[0], n_episodes
+    if per_pair:
+        t = _sum_stages(learnt.flat_visits, here)
+        _sum_stages(learnt.reward_sums, sums)
+        ties = curious.pair_visits
     constant, scale = 0.0, 1.0
     if curious.log_offset >= 0.0:
-        constant = scale = math.log(n_episodes + curious.log_offset)
-    for h in range(H - 1, -1, -1):
-        here = learnt.flat_visits[h * pairs : (h + 1) * pairs]
-        sums = learnt.reward_sums[h * pairs : (h + 1) * pairs]
+        constant = scale = math.log(t + curious.log_offset)
+    kappa = _borrowed(learnt.agreement)
+    for h in range(H - 1, earliest - 1, -1):
+        if not per_pair:
+            here = learnt.flat_visits[h * pairs : (h + 1) * pairs]
+            sums = learnt.reward_sums[h * pairs : (h + 1) * pairs]
+            ties = visits[h]
         cap, reward = curious.caps[h] * scale, curious.reward[h]
         if h == H - 1:
-            _wonder(reward, sums, here, constant, cap, curious, None, None, None, q)
+            _wonder(reward, sums, here, constant, cap, curious, 0.0, None, None, None, q)
         else:
             first = ZERO if pooled else h * pairs
             _moments(rows, entries, first, values, h + 1, mean, square)
             _observations(rows, first, observed, share, unused, 0.0)
-            _wonder(reward, sums, here, constant, cap, curious, mean, square, observed, q)
-        _act(q, visits[h], chosen[h], values[h])
-
-
-@playing
-def play_policy(  # type: ignore[no-untyped-def]
-    most_episodes, first_episode, seed, stream, chances, curious,
-    world, learnt, workspace, record, recording,
-):  # fmt: skip
-    """Play up to so many episodes; returns (why it ended, episodes, steps).
-
-    By ``workspace.chosen``, or by ``chances`` if it is not None, or by what is planned before every
-    episode if ``curious`` is not None.
-    """
-    shape = learnt.visits.shape
-    H, S, A = shape
-    chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
-    steps = ZERO
-    for played in range(most_episodes):
-        if not _has_room(learnt.entries, learnt.used, H):
-            return POOL_FULL, played, steps
-        if curious is not None:
-            _plan_curiously(learnt, first_episode + played, curious, workspace)
-        key = _key(seed, stream, first_episode + played)
-        s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
-        length = ZERO
-        while s >= 0:
-            a = chosen[length, s]
-            if chances is not None:
-                a = _draw(chances[length, s], ZERO, A, _uniform(key, 1 + 3 * length))
-            pair = s * A + a
-            cell = length * S * A + pair
-            s = LAST
-            if length + 1 < H:
-                row = pair if world.stationary else cell
-                number = _uniform(key, 2 + 3 * length)
-                first, last = world.start[row], world.start[row + 1]
-                s = world.next_state[_draw(world.probability, first, last, number)]
-            path[length], path_next[length] = cell, s
-            length += 1
-        _earn(key, path, workspace.path_reward, length, shape, world.rewards)
-        if recording:
-            _write_down(workspace, length, shape, record, steps)
-        record.lengths[played] = length
-        steps += length
-        _count_episode(learnt, None, path, path_next, workspace.path_reward, length, ZERO)
-    return BUDGET, most_episodes, steps
+            if borrowing:
+                _moments(pool_rows, pool_entries, ZERO, values, h + 1, pool_mean, pool_square)
+                _borrow(
+                    kappa, learnt.state_agreement, pool_rows, pool_mean, pool_square,
+                    mean, square, observed, share, unused, 0.0,
+                )  # fmt: skip
+            anywhere = _mean_value(values, h + 1, visits.shape[1])
+            _wonder(reward, sums, here, constant, cap, curious, anywhere, mean, square, observed, q)
+        _act(q, ties, chosen[h], values[h])
 
 
 @compiled
-def _path_of_row(entry, entries, end, unions, later, never):  # type: ignore[no-untyped-def]
-    """``NearestGoal``: (steps to go, probability to end without a goal) after a known row."""
+def _path_of_row(entry, entries, end, n, unions, b, later, never):  # type: ignore[no-untyped-def]
+    """``NearestGoal._mean_paths`` of a row, as optimistic as after n observations."""
+    loss, root, flat = b / n, 1.0, 1.0
+    if unions > 0.0:
+        loss, root, flat = math.log(n * unions) / n, 4.0, 28.0
     to_go, without = 0.0, 0.0
     for place in range(entry.start, entry.start + entry.size):
         successor = entries[place].successor
         successor = end if successor == END else successor
         chance = entries[place].count * entry.share
-        if unions > 0.0:
-            width = math.log(entry.total * unions) * entry.share
-            chance = max(chance - 4 * math.sqrt(chance * width) - 28 * width, 0.0)
+        chance = max(chance - root * math.sqrt(chance * loss) - flat * loss, 0.0)
         to_go += chance * later[successor]
         without += chance * never[successor]
-    return 1.0 + to_go, without
+    return to_go, without
 
 
 @compiled
-def _shortest_paths(learnt, goals, unions, restart, chosen, values, paths):  # type: ignore[no-untyped-def]
+def _path_after(  # type: ignore[no-untyped-def]
+    own, entries, shared, pool_entries, kappa, end, unions, b, later, never
+):
+    """``NearestGoal._paths_after`` of one pair; ``shared`` is its row of the pool."""
+    n = float(own.total)
+    lent = min(kappa, shared.total - n) if n < SETTLED * kappa else 0.0
+    if lent <= 0.0:
+        return _path_of_row(own, entries, end, n, unions, b, later, never)
+    n += lent
+    to_go, without = _path_of_row(own, entries, end, n, unions, b, later, never)
+    others, missed = _path_of_row(shared, pool_entries, end, n, unions, b, later, never)
+    trust = lent / n
+    return to_go + trust * (others - to_go), without + trust * (missed - without)
+
+
+@compiled
+def _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths):  # type: ignore[no-untyped-def]
     """``NearestGoal._plan_once``; the answer for the start is in ``values[0]``."""
     H, S, A = learnt.visits.shape
     rows, entries, pooled, visits = learnt.rows, learnt.entries, learnt.pooled, learnt.visits
+    pool_rows, pool_entries, borrowing = learnt.pool_rows, learnt.pool_entries, learnt.borrowing
+    kappa = _borrowed(learnt.agreement)
     for h in range(H - 1, -1, -1):
         later, never = values[(h + 1) % 2, 0], values[(h + 1) % 2, 1]
         later[S], never[S] = 0.0, 1.0
         for s in range(S):
             best, action = np.inf, 0
+            lent = _state_kappa(kappa, learnt.state_agreement, s) if borrowing else 0.0
             for a in range(A):
                 pair = s * A + a
-                entry = rows[pair if pooled else h * S * A + pair]
                 to_go, without = 1.0, 1.0
                 if goals[h, pair]:
                     to_go, without = 0.0, 0.0
-                elif h + 1 < H and entry.total == 0:
-                    without = 0.0
                 elif h + 1 < H:
-                    to_go, without = _path_of_row(entry, entries, S, unions, later, never)
+                    own = rows[pair if pooled else h * S * A + pair]
+                    if borrowing:
+                        to_go, without = _path_after(
+                            own, entries, pool_rows[pair], pool_entries, lent, S, unions, b,
+                            later, never,
+                        )  # fmt: skip
+                    else:
+                        n = float(own.total)
+                        to_go, without = _path_of_row(own, entries, S, n, unions, b, later, never)
+                    to_go = 1.0 + to_go
                 paths[0, pair], paths[1, pair] = to_go, without
                 length = to_go + without * restart
                 fewer = length == best and visits[h, s, a] < visits[h, s, action]
@@ -1725,12 +1790,12 @@ def _shortest_paths(learnt, goals, unions, restart, chosen, values, paths):  # t
 
 @compiled
 def nearest_goal(  # type: ignore[no-untyped-def]
-    learnt, n_episodes, goals, unions, most_rounds, close, chosen, values, paths
+    learnt, n_episodes, goals, unions, b, most_rounds, close, chosen, values, paths
 ):
     """``NearestGoal.plan``: fills ``chosen``."""
     restart = 0.0
     for _ in range(most_rounds):
-        _shortest_paths(learnt, goals, unions, restart, chosen, values, paths)
+        _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths)
         steps, missed = 0.0, 0.0
         for s in range(learnt.visits.shape[1]):
             share = learnt.starts[s] / max(1, n_episodes)
@@ -1740,3 +1805,123 @@ def nearest_goal(  # type: ignore[no-untyped-def]
         if not length > restart * (1.0 + close):
             return
         restart = length
+
+
+@compiled
+def _plan_to_goals(learnt, n_episodes, goals, chosen):  # type: ignore[no-untyped-def]
+    """``CompiledNearestGoal.plan`` for the goals as they are."""
+    nearest_goal(
+        learnt, n_episodes, goals.by_stage, goals.unions, goals.b, goals.most_rounds, goals.close,
+        chosen, goals.values, goals.paths,
+    )  # fmt: skip
+
+
+@compiled
+def _set_goal(cell, goals):  # type: ignore[no-untyped-def]
+    """A cell is a goal while some row of it lacks visits."""
+    lacking = False
+    for place in range(goals.cell_start[cell], goals.cell_start[cell + 1]):
+        row = goals.cell_row[place]
+        lacking = lacking or goals.collected[row] < goals.counts[row]
+    goals.by_cell[cell] = lacking
+
+
+@compiled
+def _visit_goal(cell, goals):  # type: ignore[no-untyped-def]
+    """Count a visit; whether a row has just been covered that may be visited again on the way."""
+    turned = False
+    for place in range(goals.cell_start[cell], goals.cell_start[cell + 1]):
+        row = goals.cell_row[place]
+        lacked = goals.collected[row] < goals.counts[row]
+        goals.collected[row] += 1.0
+        if lacked and goals.collected[row] >= goals.counts[row]:
+            turned = turned or goals.any_stage[row]
+            for member in range(goals.row_start[row], goals.row_start[row + 1]):
+                _set_goal(goals.row_cell[member], goals)
+    return turned
+
+
+@compiled
+def _count_step(learnt, h, cell, following, reward):  # type: ignore[no-untyped-def]
+    """What ``Counts.add`` does for a step."""
+    learnt.flat_visits[cell] += 1
+    learnt.reward_sums[cell] += reward
+    if following != LAST:
+        _learn(learnt, None, h, cell, following)
+
+
+@compiled
+def _has_doubled(flat_visits, pair, pairs):  # type: ignore[no-untyped-def]
+    """Whether the visits of a pair, at all stages, are a power of two."""
+    n = ZERO
+    for cell in range(pair, len(flat_visits), pairs):
+        n += flat_visits[cell]
+    return n & (n - 1) == 0
+
+
+@playing
+def play_policy(  # type: ignore[no-untyped-def]
+    most_episodes, first_episode, seed, stream, chances, curious, mixed, goals,
+    world, learnt, workspace, record, recording,
+):  # fmt: skip
+    """Play up to so many episodes; returns (why it ended, episodes, steps).
+
+    By ``workspace.chosen``, or by whichever of these is not None: ``chances``, what is planned
+    before every episode if ``curious``, a policy that is drawn if ``mixed``, the way to ``goals``.
+    """
+    shape = learnt.visits.shape
+    H, S, A = shape
+    chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
+    steps = ZERO
+    for played in range(most_episodes):
+        episode = first_episode + played
+        if not _has_room(learnt.entries, learnt.used, H):
+            return POOL_FULL, played, steps
+        if learnt.borrowing and not _has_room(learnt.pool_entries, learnt.pool_used, H):
+            return POOL_FULL, played, steps
+        if curious is not None:
+            _plan_curiously(learnt, episode, curious, workspace, ZERO)
+        if mixed is not None:
+            number = _uniform(_key(mixed.seed, mixed.stream, episode), ZERO)
+            drawn = np.int64(number * len(mixed.tables))
+        if goals is not None:
+            if _is_covered(goals.counts, goals.collected):
+                return COVERED, played, steps
+            _plan_to_goals(learnt, episode, goals, chosen)
+        key = _key(seed, stream, episode)
+        s = _draw(world.initial, ZERO, S, _uniform(key, ZERO))
+        learnt.starts[s] += 1
+        length = ZERO
+        while s >= 0:
+            a = chosen[length, s]
+            if chances is not None:
+                a = _draw(chances[length, s], ZERO, A, _uniform(key, 1 + 3 * length))
+            if mixed is not None:
+                a = mixed.tables[drawn, length, s]
+                if a == ANY:
+                    a = _draw(mixed.uniform, ZERO, A, _uniform(key, 1 + 3 * length))
+            pair = s * A + a
+            cell = length * S * A + pair
+            earned, s = _earned(key, length, s, a, world.rewards), LAST
+            if length + 1 < H:
+                row = pair if world.stationary else cell
+                number = _uniform(key, 2 + 3 * length)
+                first, last = world.start[row], world.start[row + 1]
+                s = world.next_state[_draw(world.probability, first, last, number)]
+            path[length], path_next[length], workspace.path_reward[length] = cell, s, earned
+            _count_step(learnt, length, cell, s, earned)
+            length += 1
+            if goals is not None:
+                turned = _visit_goal(cell, goals)
+                if not turned and goals.replans:
+                    turned = _has_doubled(learnt.flat_visits, pair, S * A)
+                if turned and s >= 0:
+                    _plan_to_goals(learnt, episode + 1, goals, chosen)
+            if curious is not None:  # noqa: SIM102 (what is None is left out when compiling)
+                if curious.replans and s >= 0 and _has_doubled(learnt.flat_visits, pair, S * A):
+                    _plan_curiously(learnt, episode + 1, curious, workspace, length)
+        if recording:
+            _write_down(workspace, length, shape, record, steps)
+        record.lengths[played] = length
+        steps += length
+    return BUDGET, most_episodes, steps

@@ -182,21 +182,27 @@ def grid(
     slip: float = 0.1,
     rooms: bool = False,
     ends: bool = False,
+    start: str = "corner",
 ) -> TabularMDP:
     """A walk on a grid from the upper left corner; the lower right corner earns 1.
 
     With probability ``slip`` the step goes in a random direction. ``rooms=true`` puts up a
-    cross of walls with four doors; ``ends=true`` ends the episode at the goal.
+    cross of walls with four doors; ``ends=true`` ends the episode at the goal; ``start=middle``
+    starts in the middle.
     """
     shape = _shape(horizon, rows * columns, 4)
     _check(rows >= 1 and columns >= 1, "grid: rows and columns must be at least 1")
     _check(not rooms or min(rows, columns) >= 5, "grid: rooms need 5 rows and columns at least")
+    _check(start in ("corner", "middle"), "grid: start must be corner or middle")
+    _check(start == "corner" or not rooms, "grid: with rooms, a wall stands in the middle")
     _check_probability("grid: slip", slip)
     require_room(shape, 16 * shape.states, "a grid")
     walls = _cross_of_walls(rows, columns) if rooms else frozenset()
     moves = ((-1, 0), (0, 1), (1, 0), (0, -1))
     goal = shape.states - 1
-    world = Builder(shape, Names(actions=("up", "right", "down", "left"), grid=(rows, columns)))
+    names = Names(actions=("up", "right", "down", "left"), grid=(rows, columns))
+    middle = rows // 2 * columns + columns // 2
+    world = Builder(shape, names, start=0 if start == "corner" else middle)
 
     def neighbour(s: int, move: tuple[int, int]) -> int:
         row, column = s // columns + move[0], s % columns + move[1]

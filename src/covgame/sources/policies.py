@@ -92,13 +92,15 @@ class PolicyCompiled:
             np.zeros(H),
         )
         self.curious: Any = None  # what compiled code plans anew before every episode
+        self.mixed: Any = None  # policies of which it draws one before every episode
+        self.goals: Any = None  # or where it wants to go
         self.change(policy)
         self._bind()
 
     def change(self, policy: Policy) -> None:
         """Play another one from now on."""
         self.chances: FloatHSA | None = None
-        self.curious = None
+        self.curious = self.mixed = None
         if policy.is_stochastic:
             self.chances = np.ascontiguousarray(policy.table, dtype=np.float64)
         else:
@@ -114,11 +116,16 @@ class PolicyCompiled:
         play_policy: Any = self.kernel.play_policy
         why, played, steps = play_policy(
             min(episodes, self.most), first, self.source.seed, STREAM, self.chances, self.curious,
-            self.world, self.learnt, self.workspace, self.record, self.recording,
+            self.mixed, self.goals, self.world, self.learnt, self.workspace, self.record,
+            self.recording,
         )  # fmt: skip
-        self.counts.table.used = int(self.learnt.used[0])
+        tables = (self.counts.table, self.counts.pool)
+        for table, used in zip(tables, (self.learnt.used, self.learnt.pool_used), strict=True):
+            if table is not None:
+                table.used = int(used[0])
+                if why == self.kernel.POOL_FULL:
+                    table.make_room(len(table.entries) + 1)
         self.counts.n_episodes += played
         if why == self.kernel.POOL_FULL:
-            self.counts.table.make_room(len(self.counts.table.entries) + 1)
             self._bind()
         return recorded_block(self.record, first, played, steps if self.recording else 0)
