@@ -426,6 +426,23 @@ def learner_limit() -> str:
     return _table(heads, rows)
 
 
+def first_visit() -> str:
+    """Every cell or pair once: the default beside those who know more, in episodes."""
+    rows = [
+        [
+            f"`{row['env'].replace('@', ', H ')}`",
+            f"`{row['target']}`",
+            f"{row['phi']:.1f}",
+            *(_with_error(row, player) for player in ("covgame", "map known", "model known")),
+            f"{row['covgame'] / row['model known']:.2f}",
+            f"{row['worst']:.1f} of {row['runs']:,}",
+        ]
+        for row in _results.read("first_visit")["rows"]
+    ]
+    heads = ["world", "target", "phi*", "covgame", "map known", "model known"]
+    return _table([*heads, "covgame / model known", "longest run / median"], rows)
+
+
 @cache
 def _peers(name: str) -> dict[str, str]:
     """The tables that ``covgame bench report`` makes of a file of results."""
@@ -438,6 +455,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "public_code": public_code,
     "known_limit": known_limit,
     "learner_limit": learner_limit,
+    "first_visit": first_visit,
     "min_flow": min_flow,
     "backward_induction": backward_induction,
     "units": units,
