@@ -53,6 +53,7 @@ PEER_FORMS: dict[str, Peer] = {
     "RF-UCRL": RFUCRL(),
     "RF-UCRL, falling": RFUCRL(falling=True, scale=0.3, per_pair=True),
     "RF-UCRL, paper": RFUCRL(0.1),
+    "RF-UCRL, authors' code": RFUCRL(0.1, per_pair=True, clips=False),
     "RF-UCRL, paper, H-h": RFUCRL(0.1, rule=RULES["H-h, 2 beta"]),
     "RF-Express": RFExpress(),
     "RF-Express, pairs": RFExpress(per_pair=True, scale=0.03),

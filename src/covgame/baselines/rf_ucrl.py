@@ -6,8 +6,9 @@ Plays greedily for an upper bound on the error of every policy's value,
 
 and stops when max_a E_1 <= eps/2. R_h is what is left to earn: H-h+1 in the authors' public code,
 which has factor 1 and no stopping rule, or H-h if rewards are known, so that the last transition
-does not matter; the proof has factor 2. ``RULES`` lists these readings. Practical: beta is dropped,
-a cell is worth scale/sqrt(n), or, ``falling``, (H-h+1) times as much as in that code.
+does not matter; the proof has factor 2. ``RULES`` lists these readings. To explore, that code takes
+no minimum, either (``clips=False``). Practical: beta is dropped, a cell is worth scale/sqrt(n), or,
+``falling``, (H-h+1) times as much as in that code.
 """
 
 from __future__ import annotations
@@ -64,15 +65,17 @@ class RFUCRL(CuriousPeer):
     rule: StoppingRule = AUTHORS
     scale: float = 1.0  # these two: of the practical form
     falling: bool = False
+    clips: bool = True  # if not: n is at least 1, and what was never tried leads anywhere
 
     def curiosity(self, shape: Shape) -> Curiosity:
         """The recursion for E."""
         if self.delta is not None:
-            delta, rule = self.delta, self.rule
+            delta, rule, least = self.delta, self.rule, 0.0 if self.clips else 1.0
             return Curiosity(
                 rule.ranges(shape),
-                width=lambda n: rule.width(n, shape, delta),
+                width=lambda n: rule.width(np.maximum(n, least), shape, delta),
                 per_pair=self.per_pair,
+                clips=self.clips,
             )
         caps = np.arange(shape.horizon, 0, -1.0)
         if self.falling:

@@ -76,9 +76,10 @@ _METHODS = [
     Method(GOSPRL_APART, True, play_gosprl(b=0.03, borrowing=False)),
     Method("GOSPRL, paper", True, play_gosprl(DELTA)),
     Method("Learn2Explore (MOCA), paper", True, play_stages(DELTA)),
-    Method("RF-UCRL, authors' code by stage", False, published(lambda: RFUCRL(DELTA))),
+    Method("RF-UCRL, authors' code by stage", False, published(
+        lambda: RFUCRL(DELTA, clips=False))),
     Method("RF-UCRL, authors' code", False, published(
-        lambda: RFUCRL(DELTA, per_pair=True), per_pair=True)),
+        lambda: RFUCRL(DELTA, per_pair=True, clips=False), per_pair=True)),
     Method("RF-Express, paper", False, published(lambda: RFExpress(DELTA))),
     Method("RF-Express, paper, by pair", False, published(
         lambda: RFExpress(DELTA, per_pair=True), per_pair=True)),
