@@ -76,7 +76,7 @@ def covgame(model: TabularMDP, target: Target) -> Game:
 
 def map_known(model: TabularMDP, target: Target) -> Game:
     """Our planner, who has seen every possible successor once."""
-    return _told(model, target, RangeAwareOptimism(), lambda p: np.ones_like(p))
+    return _told(model, target, RangeAwareOptimism(), np.ones_like)
 
 
 def model_known(model: TabularMDP, target: Target) -> Game:

@@ -318,10 +318,14 @@ def measure(env: str, text: str, seeds: int, *, exact: bool = False) -> list[dic
     return rows
 
 
+def _error(ratios: list[float]) -> float:
+    """The standard error of the mean; none of what is exact."""
+    return float(np.std(ratios) / math.sqrt(len(ratios)))
+
+
 def _figure(ratios: list[float]) -> str:
     """Mean and standard error."""
-    error = np.std(ratios) / math.sqrt(len(ratios))
-    return f"{np.mean(ratios):.3f}" + (f" +- {error:.3f}" if len(ratios) > 1 else "")
+    return f"{np.mean(ratios):.3f}" + (f" +- {_error(ratios):.3f}" if len(ratios) > 1 else "")
 
 
 def summary(rows: list[dict[str, Any]], target: str, player: str) -> float:
@@ -351,7 +355,7 @@ def main() -> None:
     if not arguments.quick:
         means = [
             {name: value for name, value in row.items() if name != "ratios"}
-            | {"mean": float(np.mean(row["ratios"]))}
+            | {"mean": float(np.mean(row["ratios"])), "error": _error(row["ratios"])}
             for row in tiny
         ]
         _results.write("known_limit", means, reach=REACH, share=SHARE, seeds=arguments.seeds)

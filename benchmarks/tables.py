@@ -388,14 +388,14 @@ def known_limit() -> str:
     """Players who know the model beside the exact optimum, on tiny worlds."""
     content = _results.read("known_limit")["rows"]
     players = list(dict.fromkeys(row["player"] for row in content))
-    means = {(row["env"], row["target"], row["player"]): row["mean"] for row in content}
+    found = {(row["env"], row["target"], row["player"]): row for row in content}
     worlds = dict.fromkeys((row["env"], row["target"]) for row in content)
     rows = [
-        [f"`{env}`", f"`{target}`", *(f"{means[env, target, player]:.2f}" for player in players)]
+        [f"`{env}`", f"`{target}`", *(_mean(found[env, target, player]) for player in players)]
         for env, target in worlds
     ]
     mean = [
-        statistics.geometric_mean(means[env, target, player] for env, target in worlds)
+        statistics.geometric_mean(found[env, target, player]["mean"] for env, target in worlds)
         for player in players
     ]
     rows.append(["geometric mean", "", *(f"**{value:.2f}**" for value in mean)])
@@ -488,7 +488,12 @@ def _beside(row: dict[str, Any], solver: str, limit: float) -> str:
 
 def _with_error(row: dict[str, Any], name: str) -> str:
     """A mean with its standard error."""
-    return f"{row[name]:.2f} +- {row[f'{name}, error']:.2f}"
+    return f"{row[name]:.2f} ± {row[f'{name}, error']:.2f}"
+
+
+def _mean(row: dict[str, Any]) -> str:
+    """A mean with its standard error, if it has one."""
+    return f"{row['mean']:.2f}" + (f" ± {row['error']:.2f}" if row["error"] else "")
 
 
 def _solved(measured: dict[str, Any] | None, limit: float) -> str:

@@ -653,6 +653,20 @@ def test_a_group_loses_weight_within_an_episode() -> None:
     np.testing.assert_array_equal(last, [0.0, 1.0])
 
 
+def test_weights_count_whole_visits() -> None:
+    """1.2 visits are two: after the first one as much is missing as of a target of 2."""
+    shape = Shape(1, 2, 1)
+    rows = np.array([[0, 0, 0], [0, 1, 0]])
+    weights = []
+    for counts in ([1.2, 9.5], [2.0, 10.0]):
+        target, adversary = Target(shape, rows, np.array(counts)), TargetAware()
+        state = adversary.start(target)
+        adversary.observe(target, state, {0: 1}, np.array([1.0, 0.0]))
+        weights.append(state.weights)
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert weights[0][0] > 0
+
+
 def test_a_target_that_gets_its_first_groups_starts_fast() -> None:
     shape = Shape(4, 2, 1)
     adversary = TargetAware()

@@ -228,7 +228,8 @@ class Run:
         return f"preset {self.settings.preset}, seed {self.settings.seed}"
 
     def _comparison(self) -> str:
-        bound = f"{number(self.min_episodes or 0.0)} on average for any method that always covers (phi*)"
+        least = number(self.min_episodes or 0.0)
+        bound = f"{least} on average for any method that always covers (phi*)"
         return f"{bound}: {self.ratio:.3f} times that" if self.covered else bound
 
     def to_text(self, most: int = SHOWN) -> str:

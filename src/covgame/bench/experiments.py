@@ -59,7 +59,7 @@ PRICES: dict[str, tuple[float, ...]] = {
 }
 """phi* of (*CELLS, *PAIRS), rounded: it decides how many seeds a target gets."""
 
-SEEDS = ((100.0, 100), (1_000.0, 40), (math.inf, 20))
+SEEDS = ((100.0, 60), (1_000.0, 30), (math.inf, 12))
 """Below so many phi* so many seeds: where a run is short, luck is large and seeds are cheap."""
 
 FEW = dict.fromkeys(("RF-RL-Explore", "UCBVI", "uniform random"), 10)

@@ -161,6 +161,7 @@ class WeightedMajority:
 class TargetAware:
     """Weights 1{n < c} (1/c) exp(-xi c_max n/c): ignores what is covered, needs no levels.
 
+    Visits are whole, so c is rounded up: who wants 1.2 visits has got half of them with the first.
     The rate follows the paper's rule in small steps, so that between two steps only the rows
     that an episode has met change their weights. Rows that an episode can visit several times
     lose weight on the way, visit by visit, so that their losses need not be scaled by the most
@@ -206,14 +207,14 @@ class TargetAware:
         self._weigh(target, state, collected)
 
     def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
-        count = float(target.counts[row])
+        count = float(target.whole_counts[row])
         if n >= count:
             return 0.0
         return math.exp(_exponent(target, state, n, count) - state.shift)
 
     def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
         """Whether the exponent has just passed another multiple of ``NOTABLE``."""
-        pace, count = state.rate * _largest(target), float(target.counts[row])
+        pace, count = state.rate * _largest(target), float(target.whole_counts[row])
         before, now = pace * (gain - 1) / count, pace * gain / count
         return math.floor(now / NOTABLE) > math.floor(before / NOTABLE)
 
@@ -222,7 +223,7 @@ class TargetAware:
         open_rows = [
             (row, _exponent(target, state, n, c))
             for row, (n, c) in enumerate(
-                zip(collected.tolist(), target.counts.tolist(), strict=True)
+                zip(collected.tolist(), target.whole_counts.tolist(), strict=True)
             )
             if n < c
         ]
@@ -295,7 +296,7 @@ def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> 
 
 def _largest(target: Target) -> float:
     """c_max in units of the most that an episode can collect of a row."""
-    return target.largest_count / target.most_per_episode
+    return float(target.whole_counts.max(initial=0.0)) / target.most_per_episode
 
 
 def _fastest(target: Target) -> float:

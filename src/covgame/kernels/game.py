@@ -326,13 +326,18 @@ def _row_moments(entry, entries, values, h):  # type: ignore[no-untyped-def]
     return mean, square
 
 
-@compiled
+@inlined
 def _row_largest(entry, entries, values, h):  # type: ignore[no-untyped-def]
     """``SuccessorTable.largest`` of a row, for the values of stage h."""
     largest = 0.0
-    for place in range(entry.start, entry.start + entry.size):
-        if entries[place].successor != END:
-            largest = max(largest, values[h, entries[place].successor])
+    if entry.size > 0:
+        largest = max(largest, values[h, entry.first])
+    if entry.size > 1:
+        largest = max(largest, values[h, entry.second])
+    if entry.size > 2:
+        for place in range(entry.start + 2, entry.start + entry.size):
+            if entries[place].successor != END:
+                largest = max(largest, values[h, entries[place].successor])
     return largest
 
 

@@ -196,14 +196,16 @@ class CompiledGame:
 
     def _wanted(self) -> Any:
         game, target = self.game, self.game.target
+        whole = isinstance(game.adversary, TargetAware)
+        counts = target.whole_counts if whole else target.counts
         sizes = np.bincount(target.members.row, minlength=len(target))
         row_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return self.kernel.Wanted(
-            target.counts,
-            np.array([math.log(count) for count in target.counts.tolist()]),
+            counts,
+            np.array([math.log(count) for count in counts.tolist()]),
             game.collected,
             target.any_stage,
-            target.largest_count / target.most_per_episode,
+            float(counts.max(initial=0.0)) / target.most_per_episode,
             smallest_count(target),
             target.most_per_episode,
             row_start,

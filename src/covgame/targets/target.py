@@ -111,6 +111,12 @@ class Target:
         return float(self.counts.max(initial=0.0))
 
     @cached_property
+    def whole_counts(self) -> FloatArray:
+        """The visits that it takes, (G,): a count of 1.2 is met by the second one."""
+        whole: FloatArray = np.ceil(self.counts)
+        return whole
+
+    @cached_property
     def by_cell(self) -> tuple[IntArray, IntArray]:
         """The rows of every cell: (start, row), cell i owning row[start[i]:start[i+1]]."""
         order = np.argsort(self.members.cell, kind="stable")
