@@ -132,11 +132,11 @@ def draw_error(results: Sequence[Result], path: Path) -> None:
     axes = figure.subplots()
     for method, curve in curves.items():
         at, error = zip(*sorted(curve), strict=True)
-        axes.plot(at, error, color=_colour(method), linewidth=2.4 if method == "certified" else 1.4)
-        axes.annotate(method, (at[-1], error[-1]), xytext=(-4, -12), ha="right", fontsize=9,
-                      textcoords="offset points", color=_colour(method))  # fmt: skip
+        wide = 2.4 if method == "certified" else 1.4
+        axes.plot(at, error, color=_colour(method), linewidth=wide, label=method)
     axes.set(xscale="log", yscale="log", xlabel="episodes",
              ylabel="promised error, for every reward", title=env)  # fmt: skip
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     save_figure(figure, path)
 
 
