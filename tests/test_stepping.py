@@ -186,6 +186,24 @@ def test_the_compiled_game_asks_for_the_same_policies(text: str, pooled: bool) -
 
 
 @pytest.mark.parametrize("pooled", [True, False])
+def test_an_episode_that_is_told_again_teaches_the_same(pooled: bool) -> None:
+    """Heard step by step, or told as a whole after resuming: the next episodes are the same."""
+    world = cg.make("grid:rows=3,columns=3,horizon=6,ends=true").require_model("a test")
+    target = parse_request("uniform:9/pair").resolve(world.transitions)
+    source = SimulatedSource(world, 4)
+    played, told = (CompiledGame(default_game(target, pooled=pooled)) for _ in range(2))
+    for number in range(7):
+        episode = source.play(played.ask(), number, played.revise)
+        for game in (played, told):
+            game.tell(episode)
+    assert told.heard == played.heard == CompiledGame(told.game).heard
+    for number in range(7, 12):
+        for game in (played, told):
+            game.tell(source.play(game.ask(), number, game.revise))
+        np.testing.assert_array_equal(told.game.counts.visits, played.game.counts.visits)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
 def test_growth_keeps_what_was_counted(pooled: bool) -> None:
     world = cg.make("garnet:states=5,actions=2,horizon=4").require_model("a test")
     counts, larger = (Counts(world.shape, pooled=pooled, borrowing=True) for _ in range(2))

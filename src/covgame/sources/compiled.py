@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,13 @@ class CompiledGame:
         _check_is_compiled(game)
         self.kernel, self.game = kernel, game
         self.optimism, self.paper = self._optimism()
-        self.heard = _heard(game.counts) if game.learns_within else {}
         self.amid_learning = False
         self.bind()
+
+    @cached_property
+    def heard(self) -> dict[int, Heard]:
+        """What is counted of every pair; only for episodes that somebody else plays."""
+        return _heard(self.game.counts)
 
     def bind(self) -> None:
         """Take up the arrays of the game; again when they have grown or were replaced."""
@@ -150,7 +155,7 @@ class CompiledGame:
             raise KeyboardInterrupt
         self._put_back()
         self.game.abandon()
-        self.heard = _heard(self.game.counts) if self.game.learns_within else {}
+        self.heard = _heard(self.game.counts)
         self.bind()
 
     def tell(self, episode: Episode) -> None:
@@ -159,26 +164,28 @@ class CompiledGame:
             self.reward[:] = self.game.cell_rewards(self.game.state.weights)
             self.revised = False
         cells = list(episode.cells(self.game.target.shape))
+        if self.game.learns_within:
+            self._hear_rest(cells, episode)
         self.workspace.path[: len(cells)] = cells
         self.workspace.path_next[: len(cells)] = episode.next_state
         self.workspace.path_reward[: len(cells)] = episode.reward
-        tell_episode: Any = self.kernel.tell_episode
-        told = tell_episode(
-            self.learnt, self.wanted, self.weighing, self.workspace,
-            self.majority, self._missing_only, len(cells), len(self.game.learnt),
-        )  # fmt: skip
-        if not told:
+        while not self._count(len(cells)):
             self._make_room()
-            self.tell(episode)
-            return
         self._put_back()
-        if self.game.learns_within:
-            self._hear_rest(cells, episode)
         self.game.counts.n_episodes += 1
         self.game.begin()
 
+    def _count(self, steps: int) -> bool:
+        """Count the episode on the path, unless there is no room."""
+        tell_episode: Any = self.kernel.tell_episode
+        counted: bool = tell_episode(
+            self.learnt, self.wanted, self.weighing, self.workspace,
+            self.majority, self._missing_only, steps, len(self.game.learnt),
+        )  # fmt: skip
+        return counted
+
     def _hear_rest(self, cells: list[int], episode: Episode) -> None:
-        """Of an episode that was told, what was not heard while it was played."""
+        """Of an episode that is about to be counted, what was not heard while it was played."""
         first, pairs = len(self.game.path), self.game.target.shape.pairs
         for cell, successor in zip(cells[first:], episode.next_state[first:].tolist(), strict=True):
             if successor != LAST:
