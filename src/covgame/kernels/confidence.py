@@ -10,15 +10,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from covgame.kernels.compiling import counted
 from covgame.types import END
 
 CLOSE = 1e-11
 MOST_STEPS = 200
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def transition_thresholds(rows, entries, symbols, level, out):  # type: ignore[no-untyped-def]
     """level + sum N log p_hat - log Q(N) of every row, Q a Dirichlet(1/symbols) mixture.
 
@@ -38,7 +38,7 @@ def transition_thresholds(rows, entries, symbols, level, out):  # type: ignore[n
         out[i] = value
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def mean_thresholds(visits, sums, level, out):  # type: ignore[no-untyped-def]
     """level + n (r log r + (1-r) log(1-r)) - log of the Beta(1/2,1/2) mixture, r the mean.
 
@@ -61,7 +61,7 @@ def mean_thresholds(visits, sums, level, out):  # type: ignore[no-untyped-def]
         out[i] = value
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _bernoulli(p: Any, q: Any) -> Any:
     """kl(p, q)."""
     value = 0.0
@@ -72,7 +72,7 @@ def _bernoulli(p: Any, q: Any) -> Any:
     return value
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _edge(p: Any, radius: Any, end: Any) -> Any:
     """The q between p and ``end`` (0 or 1) with kl(p, q) = radius, from outside."""
     if radius == np.inf:
@@ -89,7 +89,7 @@ def _edge(p: Any, radius: Any, end: Any) -> Any:
     return outside
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def mean_bounds(visits, sums, thresholds, low, high):  # type: ignore[no-untyped-def]
     """The means r' with n kl(r, r') below the threshold: an interval."""
     for i in range(len(visits)):
@@ -101,7 +101,7 @@ def mean_bounds(visits, sums, thresholds, low, high):  # type: ignore[no-untyped
             high[i] = _edge(p, thresholds[i] / n, 1.0)
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def best_of_ball(chances, values, size, radius, beyond):  # type: ignore[no-untyped-def]
     """max q V over KL(p, q) <= radius; ``beyond`` is the best value outside the support, or -inf.
 
@@ -174,13 +174,13 @@ def best_of_ball(chances, values, size, radius, beyond):  # type: ignore[no-unty
     return min(max(value, mean), most)
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def _order(values, order):  # type: ignore[no-untyped-def]
     """Places by value, largest first."""
     order[:] = np.argsort(-values)
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def best_successors(  # type: ignore[no-untyped-def]
     rows, entries, first, thresholds, values, can_end, most_successors, out
 ):
@@ -213,7 +213,7 @@ def best_successors(  # type: ignore[no-untyped-def]
         out[i] = best_of_ball(chances, seen, entry.size, radius, beyond)
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def upper_values(  # type: ignore[no-untyped-def]
     rows, entries, pooled, thresholds, reward, ceiling, can_end, most_successors, q, values
 ):
@@ -237,7 +237,7 @@ def upper_values(  # type: ignore[no-untyped-def]
         following[S] = 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def lower_values(  # type: ignore[no-untyped-def]
     rows, entries, pooled, thresholds, reward, floor, can_end, most_successors, chosen, values
 ):
@@ -269,7 +269,7 @@ def lower_values(  # type: ignore[no-untyped-def]
         following[S] = 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def reach_from(  # type: ignore[no-untyped-def]
     rows, entries, pooled, thresholds, can_end, most_successors, allowed, stage, sign, values
 ):
@@ -293,7 +293,7 @@ def reach_from(  # type: ignore[no-untyped-def]
         values[S] = 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@counted
 def reward_free_error(  # type: ignore[no-untyped-def]
     rows, entries, pooled, radii, distances, theta, allowed, visits, chosen, values
 ):

@@ -1,18 +1,15 @@
 """The game in blocks of episodes, compiled: the same episodes as the readable game.
 
 ``game/*.py`` and ``sources/simulated.py`` are the specification; every sum here runs in the
-same order, so that the results are the same to the last bit (a test compares them). All
-functions stand in one module because the compiler's cache does not notice changes elsewhere.
+same order, so that the results are the same to the last bit (a test compares them).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from covgame.episodes import LAST
 from covgame.game.adversary import FADED, NOTABLE, RATE, STALE
@@ -24,6 +21,7 @@ from covgame.game.counts import (
     YOUNG,
     SuccessorTable,
 )
+from covgame.kernels.compiling import compiled, counted, inlined, playing
 from covgame.rng import FIRST_FACTOR, INCREMENT, SECOND_FACTOR, UNIT
 from covgame.types import END
 
@@ -227,30 +225,6 @@ a row in which much was due, plans still to be made as a whole."""
 HEAVY_SHARE, HEAVY_PLANS, WHOLE_PLANS = 3, 3, 200
 """After 3 plans in a row with over 1/3 of all states due, 200 are made as a whole."""
 U11, U27, U30, U31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
-
-
-OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy"}
-UNCOUNTED = {**OPTIONS, "_nrt": False}
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile what makes no arrays: to count who uses them would take as long as planning."""
-    return njit(**UNCOUNTED)(function)
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """The same for what is a part of a loop."""
-    return njit(forceinline=True, **UNCOUNTED)(function)
-
-
-def playing(function: Callable[..., Any]) -> Any:
-    """The same for what plays a block, while other threads go on."""
-    return njit(nogil=True, **UNCOUNTED)(function)
-
-
-def counted(function: Callable[..., Any]) -> Any:
-    """Compile what copies arrays or draws from a generator of numbers."""
-    return njit(**OPTIONS)(function)
 
 
 @compiled

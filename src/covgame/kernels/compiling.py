@@ -1,0 +1,61 @@
+"""One way to compile, and compiled code that is never stale.
+
+The compiler keeps its results on disk and takes them up again while the *one* file that a function
+stands in has not changed. Constants and functions come from other files as well, so that a change
+there would go unnoticed: the old episodes would be played. Here what is kept carries a stamp over
+all ``SOURCES``; a test sees to it that the list is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+SOURCES = (
+    *("episodes.py", "rng.py", "types.py"),
+    *("game/adversary.py", "game/counts.py"),
+    *("kernels/compiling.py", "kernels/confidence.py", "kernels/game.py"),
+)
+"""Every file from which something flows into compiled code, from the package's folder."""
+
+OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy"}
+UNCOUNTED = {**OPTIONS, "_nrt": False}
+
+
+def stamp() -> str:
+    """Changes when one of the sources does."""
+    folder = Path(__file__).parent.parent
+    return hashlib.sha256(b"\0".join((folder / name).read_bytes() for name in SOURCES)).hexdigest()
+
+
+STAMP = stamp()
+
+
+def _compile(function: Callable[..., Any], **options: Any) -> Any:
+    dispatcher = njit(**options)(function)
+    dispatcher._cache._cache_file._source_stamp = STAMP
+    return dispatcher
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile what makes no arrays: to count who uses them would take as long as planning."""
+    return _compile(function, **UNCOUNTED)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """The same for what is a part of a loop."""
+    return _compile(function, forceinline=True, **UNCOUNTED)
+
+
+def playing(function: Callable[..., Any]) -> Any:
+    """The same for what plays a block, while other threads go on."""
+    return _compile(function, nogil=True, **UNCOUNTED)
+
+
+def counted(function: Callable[..., Any]) -> Any:
+    """Compile what makes or copies arrays, or draws from a generator of numbers."""
+    return _compile(function, **OPTIONS)
