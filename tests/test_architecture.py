@@ -48,7 +48,7 @@ MAY_IMPORT = {
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
-    "numba": {"kernels/game.py", "kernels/confidence.py"},
+    "numba": {"kernels/compiling.py"},
     "gymnasium": {"sources/gymnasium_envs.py"},
     "pyarrow": {"store/episodes.py", "bench/results.py"},
     "rich": {"cli/cover.py"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from covgame.bench.experiments import (
 )
 from covgame.bench.forms import CHOSEN, FORMS
 from covgame.bench.measures import KINDS, measure, priced, world
-from covgame.bench.methods import MISSING, OURS, PEERS, method_named
+from covgame.bench.methods import AUTHORS, MISSING, OURS, PEERS, method_named
 from covgame.bench.results import Journal, Result, Row, read_results, write_results
 from covgame.bench.running import run
 from covgame.errors import BadInput
@@ -462,6 +463,19 @@ def test_where_the_readme_says_that_nobody_is_ahead_nobody_is(
 ) -> None:
     low, high = tables.interval(compared.behind(compared.worlds, [target], rival)[0])
     assert low <= 0 <= high
+
+
+def test_a_peer_is_shown_in_no_worse_form_than_its_authors(compared: tables.Covering) -> None:
+    shown = {
+        cells[1].strip(): cells[2:-1]
+        for cells in (line.split("|") for line in tables.peers(compared.results).splitlines()[2:])
+    }
+    for peer, forms in AUTHORS.items():
+        for place, target in enumerate(compared.targets):
+            value = float(re.findall(r"\d+\.\d+", shown[peer][place])[0])
+            for form in forms:
+                theirs = compared.over_phi(target, form)
+                assert theirs is None or value <= theirs.mean + 0.005
 
 
 def test_the_readme_counts_the_cases_that_we_lose(compared: tables.Covering) -> None:

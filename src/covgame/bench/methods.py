@@ -44,6 +44,13 @@ PAPER_UNTOLD = (
     *("EntGame, authors' code by stage", "EntGame, authors' code"),
     "BPI-UCBVI, paper",
 )
+AUTHORS = {
+    "RF-Express": ("RF-Express, paper", "RF-Express, paper, by pair"),
+    "RF-UCRL": ("RF-UCRL, authors' code by stage", "RF-UCRL, authors' code"),
+    "EntGame": ("EntGame, authors' code by stage", "EntGame, authors' code"),
+}
+"""The forms of their authors, beside those that tuning chooses from."""
+
 NOT_BORROWED = "covgame, stages apart, nothing borrowed"
 MISSING, MAJORITY = "GOSPRL's reward, our planner", "paper's adversary, our planner"
 NOT_WITHIN = "covgame, nothing learnt within an episode"

@@ -168,8 +168,20 @@ def over_phi(results: Sequence[Result], wanted: Sequence[str], *, seeds: bool = 
 
 
 def peers(results: Sequence[Result]) -> str:
-    """All methods on all targets."""
-    return over_phi(results, (m.OURS, *RIVALS, m.FLOW, m.ADAPTIVE))
+    """All methods on all targets; a peer never in a worse form than that of its authors."""
+    data = Covering(results)
+    rows = [
+        [method, *(_kindest(data, target, method) for target in data.targets)]
+        for method in data.methods((m.OURS, *RIVALS, m.FLOW, m.ADAPTIVE))
+    ]
+    return table(["", *(f"`{target}`" for target in data.targets)], rows)
+
+
+def _kindest(data: Covering, target: str, method: str) -> str:
+    """Of the form that was chosen and those of its authors the one with the fewest episodes."""
+    found = [data.over_phi(target, form) for form in (method, *m.AUTHORS.get(method, ()))]
+    known = [estimate for estimate in found if estimate is not None]
+    return str(min(known, key=lambda estimate: estimate.mean)) if known and found[0] else "-"
 
 
 def variants(results: Sequence[Result]) -> str:
