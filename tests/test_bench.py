@@ -486,6 +486,9 @@ def test_the_readme_counts_the_cases_that_we_lose(compared: tables.Covering) -> 
     )
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert f"{lost} of {cases:,} cases" in readme
+    river = [line for line in tables.wins(compared.results).splitlines()
+             if "RiverSwim" in line and "uniform:1/pair" in line]  # fmt: skip
+    assert f"{len(river)} peers beat us on RiverSwim" in readme
 
 
 def test_the_suite_has_the_seeds_that_readme_says(compared: tables.Covering) -> None:

@@ -520,7 +520,7 @@ def run() -> None:
     "--profile",
     default="quick",
     show_default=True,
-    help="What to run: quick (a minute or two) or full (hours).",
+    help="What to run: quick (a minute or two), tuning (the peers' forms) or full (an hour or so).",
 )
 @click.option(
     "--out",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from covgame.arrays import sum_by_index
 from covgame.episodes import LAST, Episode
 from covgame.mdp.transitions import Transitions
-from covgame.types import FloatArray, IntArray, Shape
+from covgame.types import BoolArray, FloatArray, IntArray, Shape
 
 MOST_BORROWED = 10.0
 """A row borrows at most so many observations from other stages."""
@@ -364,9 +364,8 @@ class Counts:
         first, last = self._rows(h)
         best = self.table.largest(first, last, values)
         if self.pool is not None:
-            lent = self.lent(self.table.total[first:last].astype(np.float64)) > 0
             pool_best = self.pool.largest(0, self.shape.pairs, values)
-            best = np.where(lent, np.maximum(best, pool_best), best)
+            best = np.where(self._borrows(first, last), np.maximum(best, pool_best), best)
         largest: FloatArray = best.reshape(self.shape.states, self.shape.actions).max(axis=1)
         return largest
 
@@ -375,9 +374,13 @@ class Counts:
         first, last = self._rows(h)
         number: IntArray = self.table.rows["size"][first:last]
         if self.pool is not None:
-            lent = self.lent(self.table.total[first:last].astype(np.float64)) > 0
-            number = np.where(lent, self.pool.rows["size"], number)
+            number = np.where(self._borrows(first, last), self.pool.rows["size"], number)
         return number
+
+    def _borrows(self, first: int, last: int) -> BoolArray:
+        """Which rows of a stage the pool lends something to."""
+        borrows: BoolArray = self.lent(self.table.total[first:last].astype(np.float64)) > 0
+        return borrows
 
     def mean_rewards(self) -> FloatArray:
         """The mean reward of every cell, 0 where it was never visited: (H, S, A)."""
