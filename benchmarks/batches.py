@@ -19,8 +19,8 @@ import covgame as cg
 from benchmarks import _results
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp.model import TabularMDP
-from covgame.sources.batched import BatchedPlayer
-from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
+from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
+from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import drop_rarely_reached
 from covgame.targets.target import Target

@@ -28,9 +28,9 @@ from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.pac.certificates import BestPolicyGap, Range, best_policy, reward_free
+from covgame.pac.error_bounds import BestPolicyGap, Range, best_policy, reward_free
 from covgame.pac.mixtures import Structure
-from covgame.sources.by_counts import Urns, draw_visits
+from covgame.players.by_counts import Urns, draw_visits
 from covgame.targets.target import Target
 from covgame.types import FloatArray, FloatHSA, Policy
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import covgame as cg
 from benchmarks import _results
-from covgame.covering import Settings, create_folder, play_blocks, start
 from covgame.game.game import Game, rounds
 from covgame.game.presets import default_game, paper_game
-from covgame.sources.compiled import CompiledPlayer
+from covgame.players.compiled import CompiledPlayer
+from covgame.runs.cover import Settings, create_folder, play_blocks, start
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import drop_rarely_reached
 

@@ -29,7 +29,7 @@ from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.sources.compiled import CompiledPlayer
+from covgame.players.compiled import CompiledPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 

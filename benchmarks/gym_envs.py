@@ -15,8 +15,8 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
-from covgame.covering import Settings, play_blocks, start
-from covgame.sources.stepping import Step, Stepper, StepSource
+from covgame.runs.cover import Settings, play_blocks, start
+from covgame.sources.external import Step, Stepper, StepSource
 
 CASES = [
     ("gym:FrozenLake-v1", 15, "uniform:10", 0.01, 10),

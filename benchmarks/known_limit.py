@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks import _results
-from covgame.baselines.playing import GamesPlayer, episodes_to_cover
 from covgame.bench.measures import REACH, priced, world
 from covgame.flow.highs import Method, Solver
 from covgame.flow.min_flow import ScaledProgram, flow_policy, natural_flow
@@ -39,6 +38,7 @@ from covgame.game.planner import KnownModelPlanner
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
+from covgame.players.peers import GamesPlayer, episodes_to_cover
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import END, FloatArray, FloatHSA, IntArray, Policy

@@ -34,13 +34,13 @@ from benchmarks.known_limit import (
     TOO_LONG,
     Remainder,
 )
-from covgame.baselines.playing import GamesPlayer, episodes_to_cover
 from covgame.bench.measures import priced, world
 from covgame.game.game import rounds
 from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
+from covgame.players.peers import GamesPlayer, episodes_to_cover
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import ANY, END, BoolArray, FloatArray, IntArray

@@ -28,11 +28,11 @@ from covgame.flow.functionals import functionals
 from covgame.flow.min_flow import min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.pac.best_policy import ImplicitElimination
-from covgame.pac.reward_free import ProportionalCoverage
+from covgame.pac.pce import ProportionalCoverage
+from covgame.pac.principle import ImplicitElimination
 from covgame.pac.visitations import EstimateVisitations
 from covgame.pac.worst_case import worst_reward
-from covgame.sources.by_counts import COARSE, CountsPlayer
+from covgame.players.by_counts import COARSE, CountsPlayer
 from covgame.targets.target import Target
 from covgame.types import FloatHSA, Policy
 

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks import _results
-from covgame.baselines.playing import PeerPlayer
 from covgame.baselines.ucbvi import UCBVI
 from covgame.bench.dense import DensePlanner
 from covgame.game.counts import Counts
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.sources.compiled import CompiledPlayer
+from covgame.players.compiled import CompiledPlayer
+from covgame.players.peers import PeerPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import uniform
 from covgame.types import Shape

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from covgame.mdp.model import TabularMDP
 from covgame.pac.parts import Algorithm, Part
-from covgame.sources.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
+from covgame.players.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
 
 Learner = TypeVar("Learner", bound=Algorithm)
 

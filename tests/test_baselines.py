@@ -15,14 +15,6 @@ from covgame.baselines.learn2explore import budget, games
 from covgame.baselines.max_entropy import MaxEntropy
 from covgame.baselines.pedel import Pedel
 from covgame.baselines.peer import ANY, FOREVER, Peer, Stretch
-from covgame.baselines.playing import (
-    GoalsPlayer,
-    PeerPlayer,
-    Player,
-    RoundsPlayer,
-    Watch,
-    episodes_to_cover,
-)
 from covgame.baselines.readable import play_goals, play_stretch
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
@@ -37,7 +29,15 @@ from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.pac.worst_case import worst_reward
-from covgame.sources.by_counts import Urns, draw_visits
+from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.peers import (
+    GoalsPlayer,
+    PeerPlayer,
+    Player,
+    RoundsPlayer,
+    Watch,
+    episodes_to_cover,
+)
 from covgame.sources.environments import make
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import uniform

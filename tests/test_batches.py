@@ -22,9 +22,8 @@ from covgame.game.planner import OptimisticPlanner, PaperOptimism
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.sources import batched
-from covgame.sources.batched import BatchedPlayer
-from covgame.sources.by_counts import (
+from covgame.players import lazy as batched
+from covgame.players.by_counts import (
     MOST_EPISODES,
     CountsPlayer,
     Urns,
@@ -32,6 +31,7 @@ from covgame.sources.by_counts import (
     rounds_by_counts,
     split,
 )
+from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import END, Policy
 from tests.test_cli import covgame

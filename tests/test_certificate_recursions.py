@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
-from covgame.pac.certificates import RewardFreeError, reward_free
+from covgame.pac.error_bounds import RewardFreeError, reward_free
 from covgame.pac.mixtures import Structure
 from covgame.types import FloatArray, Shape
 from tests.test_certified import data

@@ -17,17 +17,17 @@ from scipy.special import betaln, gammaln, xlogy
 from scipy.stats import binom
 
 import covgame as cg
-from covgame import covering
 from covgame.game.counts import Counts
 from covgame.kernels import confidence as kernel
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.pac.certificates import Range, best_policy, reward_free
 from covgame.pac.certified import CertifiedIdentification
+from covgame.pac.error_bounds import Range, best_policy, reward_free
 from covgame.pac.mixtures import ConfidenceSets, Structure
 from covgame.pac.worst_case import worst_reward
-from covgame.sources.by_counts import Urns, draw_visits
-from covgame.sources.policies import PolicyCompiled
+from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.policies import PolicyCompiled
+from covgame.runs import cover as covering
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.episodes import RecordedEpisodes
 from covgame.types import FloatArray, Policy, Shape

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
-from covgame import covering
-from covgame.covering import Settings, create_folder, load, play_blocks, start
 from covgame.errors import BadInput, UnreachableTarget
 from covgame.game.outlook import outlook
 from covgame.mdp.files import save_model
+from covgame.runs import cover as covering
+from covgame.runs.cover import Settings, create_folder, load, play_blocks, start
 from covgame.store import episodes as shard_files
 from covgame.store.episodes import RecordedEpisodes, shards
 from covgame.store.folder import RunFolder

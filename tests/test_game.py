@@ -34,8 +34,8 @@ from covgame.game.planner import (
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
+from covgame.players.compiled import blocks
 from covgame.rng import uniforms
-from covgame.sources.compiled import blocks
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.state import counts_arrays
 from covgame.targets.requests import drop_rarely_reached, parse_request

@@ -18,7 +18,7 @@ from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import default_game, paper_game
 from covgame.kernels import game as kernel
 from covgame.mdp.model import TabularMDP
-from covgame.sources.compiled import CompiledPlayer
+from covgame.players.compiled import CompiledPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request
 from covgame.targets.target import Target

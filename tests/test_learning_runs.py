@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import covgame as cg
-from covgame import exploring
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
+from covgame.runs import learn as exploring
 from covgame.store.episodes import RecordedEpisodes
 from covgame.types import Shape
 from tests.test_cli import covgame, interrupted

@@ -18,14 +18,14 @@ from covgame.game.game import rounds
 from covgame.game.presets import paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.pac.best_policy import ImplicitElimination
 from covgame.pac.forecast import forecast_best_policy, forecast_reward_free
 from covgame.pac.parts import Part
+from covgame.pac.pce import ProportionalCoverage
+from covgame.pac.principle import ImplicitElimination
 from covgame.pac.pruning import prune
-from covgame.pac.reward_free import ProportionalCoverage
 from covgame.pac.visitations import EstimateVisitations, interval, visitation_part
 from covgame.pac.worst_case import deterministic_policies, worst_reward
-from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
+from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import BoolHSA, FloatHSA, Shape

@@ -14,8 +14,8 @@ from covgame.game.counts import Counts
 from covgame.game.presets import paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.pac.best_policy import ImplicitElimination
-from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
+from covgame.pac.principle import ImplicitElimination
+from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
 from covgame.targets.target import Target
 from covgame.types import FloatArray, Shape
 from tests.learning import learn

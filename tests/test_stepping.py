@@ -18,20 +18,20 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
-from covgame import covering
-from covgame.covering import Settings, load, play_blocks, start
 from covgame.errors import BadInput, EnvironmentFailed, UnknownModel
 from covgame.game.counts import Counts
 from covgame.game.game import rounds
 from covgame.game.presets import default_game
 from covgame.mdp import dp
-from covgame.sources.compiled import CompiledGame
+from covgame.players.compiled import CompiledGame
+from covgame.players.stepped import SteppedPlayer
+from covgame.runs import cover as covering
+from covgame.runs.cover import Settings, load, play_blocks, start
 from covgame.sources.environments import Environment
+from covgame.sources.external import GymStepper, PlainStepper, StepSource
 from covgame.sources.gymnasium_envs import number_states
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates, DiscoveredStates, as_hashable
-from covgame.sources.stepped import SteppedPlayer
-from covgame.sources.stepping import GymStepper, PlainStepper, StepSource
 from covgame.store.episodes import RecordedEpisodes
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
@@ -507,7 +507,7 @@ def test_an_environment_that_misbehaves_loses_nothing(kind: str, tmp_path: Path)
 
 def load_from(folder: Path) -> int:
     """Episodes of the run, looked at from where its module can be imported."""
-    script = "from covgame.covering import load; print(load('run').n_episodes)"
+    script = "from covgame.runs.cover import load; print(load('run').n_episodes)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True
     )

@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
-from covgame import covering, exploring
 from covgame.game.counts import Counts
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
-from covgame.sources.stepped import SteppedPlayer
-from covgame.sources.stepping import StepSource
+from covgame.players.stepped import SteppedPlayer
+from covgame.runs import cover as covering
+from covgame.runs import learn as exploring
+from covgame.sources.external import StepSource
 from covgame.store import episodes as shard_files
 from covgame.store import folder as folder_files
 from covgame.store import recorder
@@ -466,11 +467,17 @@ class Broken:
         return self._line
 
 
-PLAYED_IN = ("covering.py", "exploring.py", "recorder.py", "store/episodes.py", "store/folder.py")
+PLAYED_IN = (
+    "runs/cover.py",
+    "runs/learn.py",
+    "recorder.py",
+    "store/episodes.py",
+    "store/folder.py",
+)
 PLAYED_BY = (
     "stepped.py",
-    "stepping.py",
-    "sources/compiled.py",
+    "external.py",
+    "players/compiled.py",
     "states.py",
     "game.py",
     "target.py",
@@ -533,7 +540,7 @@ def test_evidence_is_counted_once_wherever_a_run_is_broken_off(play: Any, tmp_pa
 
     learn(tmp_path / "whole")
     whole = json.loads((tmp_path / "whole" / "result.json").read_text())
-    files = ("exploring.py", "certified.py", "recorder.py", "policies.py")
+    files = ("runs/learn.py", "certified.py", "recorder.py", "policies.py")
     for run in broken_runs(learn, tmp_path, files, times=40):
         with suppress(cg.BadInput):
             cg.certify(run)

@@ -1,7 +1,5 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
-from covgame.certifying import Checked, certify
-from covgame.covering import Run, cover
 from covgame.errors import (
     BadInput,
     CovgameError,
@@ -12,11 +10,13 @@ from covgame.errors import (
     UnknownModel,
     UnreachableTarget,
 )
-from covgame.exploring import Exploration, Identification, explore, identify
 from covgame.mdp.model import TabularMDP
 from covgame.pac.learnt import LearntModel
 from covgame.planning import Plan, functionals, plan
-from covgame.resuming import learnt_model, resume
+from covgame.runs.certify import Checked, certify
+from covgame.runs.cover import Run, cover
+from covgame.runs.learn import Exploration, Identification, explore, identify
+from covgame.runs.taking_up import learnt_model, resume
 from covgame.sources.environments import Environment, make
 from covgame.targets.requests import cells, proportional, uniform
 from covgame.targets.target import Target

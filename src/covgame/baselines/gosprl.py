@@ -121,7 +121,7 @@ class CompiledNearestGoal(NearestGoal):
 
     def plan(self, counts: Counts, reward: FloatHSA) -> Policy:
         from covgame.kernels import game as kernel
-        from covgame.sources.compiled import learnt_arrays
+        from covgame.players.compiled import learnt_arrays
 
         shape = counts.shape
         goals = reward.reshape(shape.horizon, -1) > 0

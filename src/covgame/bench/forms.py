@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from covgame.baselines.ent_game import EntGame
 from covgame.baselines.max_entropy import MaxEntropy
 from covgame.baselines.peer import Peer
-from covgame.baselines.playing import Player
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore
 from covgame.baselines.rf_ucrl import RFUCRL
@@ -32,6 +31,7 @@ from covgame.bench.starting import (
 from covgame.game.adversary import TargetAware, WeightedMajority
 from covgame.game.planner import PaperOptimism, RangeAwareOptimism
 from covgame.mdp.model import TabularMDP
+from covgame.players.peers import Player
 from covgame.targets.target import Target
 
 OURS = "covgame"

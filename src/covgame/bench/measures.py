@@ -11,7 +11,6 @@ from functools import cache
 import numpy as np
 
 from covgame.baselines.pedel import Pedel
-from covgame.baselines.playing import episodes_to_cover
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL, RULES
 from covgame.baselines.ucbvi import BPIUCBVI
@@ -20,14 +19,15 @@ from covgame.bench.experiments import DENSE, LEAST_LIMIT, WHOLE, Experiment
 from covgame.bench.methods import APART, DELTA, method_named
 from covgame.bench.results import Row
 from covgame.errors import BadInput
-from covgame.exploring import explore, identify
 from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
 from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.sources.by_counts import Urns, draw_visits
-from covgame.sources.compiled import CompiledPlayer
+from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.compiled import CompiledPlayer
+from covgame.players.peers import episodes_to_cover
+from covgame.runs.learn import explore, identify
 from covgame.sources.environments import make
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import drop_rarely_reached, parse_request, uniform

@@ -9,12 +9,12 @@ from covgame.baselines import learn2explore
 from covgame.baselines.gosprl import NearestGoal, gosprl
 from covgame.baselines.known_model import FlowPolicy, adaptive
 from covgame.baselines.peer import Peer
-from covgame.baselines.playing import GamesPlayer, GoalsPlayer, PeerPlayer, Player, RoundsPlayer
 from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import Optimism, OptimisticPlanner, RangeAwareOptimism
 from covgame.mdp.model import TabularMDP
+from covgame.players.peers import GamesPlayer, GoalsPlayer, PeerPlayer, Player, RoundsPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from covgame.cli.common import say
-from covgame.covering import Run, play_blocks
 from covgame.game.outlook import Outlook, outlook
 from covgame.planning import number
+from covgame.runs.cover import Run, play_blocks
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

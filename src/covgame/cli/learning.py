@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from covgame.certifying import Checked
 from covgame.cli.common import say
-from covgame.exploring import AnyRun, play_parts
 from covgame.pac.files import load_reward
 from covgame.pac.parts import Phase
 from covgame.planning import number
-from covgame.resuming import is_finished, learnt_model
+from covgame.runs.certify import Checked
+from covgame.runs.learn import AnyRun, play_parts
+from covgame.runs.taking_up import is_finished, learnt_model
 
 EXIT_CODES = {"rule": 0, "budget": 3, "failed": 4, "interrupted": 130}
 

@@ -22,8 +22,8 @@ from covgame.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from covgame.covering import Run
-    from covgame.exploring import AnyRun, Settings
+    from covgame.runs.cover import Run
+    from covgame.runs.learn import AnyRun, Settings
 
 LARGE = 20_000
 TARGETS = "uniform:50, uniform:50/pair, uniform:50/state, proportional:500, or a file"
@@ -198,7 +198,7 @@ def cover(
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
       covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
     """
-    from covgame.covering import Settings, create_folder, start
+    from covgame.runs.cover import Settings, create_folder, start
 
     settings = Settings(seed, preset, delta, stage_dependent, max_episodes, how)
     run = start(env, target, settings, horizon=horizon, min_reach=min_reach)
@@ -292,7 +292,7 @@ def explore(
       covgame explore riverswim:states=6,horizon=10 --epsilon 1
       covgame explore garnet:states=3,actions=2,horizon=3 --epsilon 1.5 --preset paper
     """
-    from covgame.exploring import Settings
+    from covgame.runs.learn import Settings
 
     settings = Settings(
         "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
@@ -349,7 +349,7 @@ def identify(
       covgame identify gym:FrozenLake-v1 --horizon 20 --epsilon 0.2 --return-range 0,1
       covgame identify garnet:states=3,actions=2,horizon=3 --epsilon 1 --preset paper
     """
-    from covgame.exploring import Settings
+    from covgame.runs.learn import Settings
 
     settings = Settings(
         "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
@@ -372,7 +372,7 @@ def begin_learning(
 ) -> None:
     """Say what it will take, give the run a folder, and play it."""
     from covgame.cli.learning import announce
-    from covgame.exploring import create_folder, start
+    from covgame.runs.learn import create_folder, start
 
     run = start(env, settings, horizon=horizon, force=force)
     if not quiet:
@@ -433,8 +433,8 @@ def certify(run: Path, as_json: bool, quiet: bool) -> None:
       covgame certify runs/riverswim-states-6-1
     """
     del quiet
-    from covgame.certifying import certify as check
     from covgame.cli.learning import show_checked
+    from covgame.runs.certify import certify as check
 
     checked = check(run)
     if as_json:
@@ -454,8 +454,9 @@ def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> N
     Example:
       covgame resume runs/riverswim-states-8-1
     """
-    from covgame import covering, exploring
-    from covgame.resuming import is_covering
+    from covgame.runs import cover as covering
+    from covgame.runs import learn as exploring
+    from covgame.runs.taking_up import is_covering
 
     if is_covering(run):
         covered = covering.load(run, max_episodes)
@@ -470,7 +471,7 @@ def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> N
 def finish(run: Run, as_json: bool, quiet: bool) -> None:
     """Play a run to its end, print the answer, and exit as the contract says."""
     from covgame.cli.cover import EXIT_CODES, watch
-    from covgame.covering import save_answer
+    from covgame.runs.cover import save_answer
 
     if run.stopped is None:
         watch(run, quiet=quiet)

@@ -18,8 +18,7 @@ import numpy as np
 
 from covgame.episodes import Block
 from covgame.game.counts import Counts
-from covgame.pac.best_policy import Conclusion
-from covgame.pac.certificates import (
+from covgame.pac.error_bounds import (
     BestPolicyGap,
     Range,
     RewardFreeError,
@@ -30,6 +29,7 @@ from covgame.pac.certificates import (
 from covgame.pac.learnt import LearntModel
 from covgame.pac.mixtures import Structure
 from covgame.pac.parts import Phase, PolicyPart
+from covgame.pac.principle import Conclusion
 from covgame.types import Policy
 
 GROWTH = 0.02

@@ -11,7 +11,7 @@ from covgame.errors import BadInput, UnknownModel
 from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
-from covgame.sources.stepping import Opener
+from covgame.sources.external import Opener
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from covgame.errors import BadInput
 from covgame.mdp.model import Names, TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.memory import require_room
+from covgame.sources.external import GymStepper, Opener, Stepper
 from covgame.sources.states import CountedStates, DiscoveredStates, States
-from covgame.sources.stepping import GymStepper, Opener, Stepper
 from covgame.types import END, BoolArray, Shape
 
 ACTION_NAMES = {

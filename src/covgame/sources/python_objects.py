@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 from covgame.errors import BadInput
+from covgame.sources.external import GymStepper, Opener, PlainStepper, Stepper
 from covgame.sources.states import DiscoveredStates, States
-from covgame.sources.stepping import GymStepper, Opener, PlainStepper, Stepper
 
 
 def make_python(text: str, horizon: int | None) -> tuple[int, Opener]:

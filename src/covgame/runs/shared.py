@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.sources.environments import Environment, make
+from covgame.sources.external import StepSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import DiscoveredStates
-from covgame.sources.stepping import StepSource
 from covgame.store.folder import RunFolder
 from covgame.store.state import Arrays
 from covgame.types import Shape

@@ -22,7 +22,11 @@ from covgame.jsonfile import check_content
 from covgame.mdp.model import TabularMDP
 from covgame.pac.mixtures import ConfidenceSets, Structure
 from covgame.planning import number, resolve_target
-from covgame.runs import (
+from covgame.players.by_counts import MOST_EPISODES, CountsPlayer
+from covgame.players.compiled import CompiledPlayer
+from covgame.players.lazy import BatchedPlayer
+from covgame.players.stepped import SteppedPlayer
+from covgame.runs.shared import (
     FIRST_BLOCK,
     STEPS_PER_BLOCK,
     Source,
@@ -35,12 +39,8 @@ from covgame.runs import (
     versions,
     warn_of,
 )
-from covgame.sources.batched import BatchedPlayer
-from covgame.sources.by_counts import MOST_EPISODES, CountsPlayer
-from covgame.sources.compiled import CompiledPlayer
 from covgame.sources.environments import Environment, as_environment
-from covgame.sources.stepped import SteppedPlayer
-from covgame.sources.stepping import StepSource
+from covgame.sources.external import StepSource
 from covgame.store.folder import MANIFEST, MODEL, TARGET, RunFolder, fresh_folder
 from covgame.store.state import Arrays, game_arrays, restore_game
 from covgame.targets.requests import (

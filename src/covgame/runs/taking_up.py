@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from covgame import covering, exploring
 from covgame.errors import BadInput
 from covgame.pac.learnt import LearntModel
+from covgame.runs import cover as covering
+from covgame.runs import learn as exploring
 from covgame.store.folder import RunFolder
 from covgame.store.state import counts_from
 

@@ -9,7 +9,7 @@ from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.batches import plan_batch
 from covgame.game.game import EpisodeSource, Game
-from covgame.sources.compiled import CompiledGame
+from covgame.players.compiled import CompiledGame
 from covgame.types import Policy
 
 POLICIES = 8

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
-from covgame.certifying import best_policy_claim, reward_free_claim, write_certificate
 from covgame.confidence import PaperThresholds
 from covgame.episodes import Block, as_block
 from covgame.errors import BadInput, EnvironmentFailed, TooLarge
@@ -23,17 +22,22 @@ from covgame.interruption import Indivisible, Interruption
 from covgame.jsonfile import check_content
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.pac.best_policy import Conclusion, ImplicitElimination, Suprema
-from covgame.pac.certificates import Range
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
+from covgame.pac.error_bounds import Range
 from covgame.pac.forecast import Forecast, forecast_best_policy, forecast_reward_free
 from covgame.pac.learnt import LearntModel
 from covgame.pac.mixtures import Structure
 from covgame.pac.parts import AnyPart, Part, Phase, PolicyPart
-from covgame.pac.reward_free import ProportionalCoverage
+from covgame.pac.pce import ProportionalCoverage
+from covgame.pac.principle import Conclusion, ImplicitElimination, Suprema
 from covgame.planning import number
+from covgame.players.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
+from covgame.players.compiled import CompiledPlayer
+from covgame.players.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
+from covgame.players.stepped import SteppedPlayer
 from covgame.rng import episode_seed
-from covgame.runs import (
+from covgame.runs.certify import best_policy_claim, reward_free_claim, write_certificate
+from covgame.runs.shared import (
     FIRST_BLOCK,
     STEPS_PER_BLOCK,
     Source,
@@ -47,13 +51,9 @@ from covgame.runs import (
     versions,
     warn_of,
 )
-from covgame.sources.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
-from covgame.sources.compiled import CompiledPlayer
 from covgame.sources.environments import Environment, as_environment
-from covgame.sources.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
+from covgame.sources.external import StepSource
 from covgame.sources.simulated import SimulatedSource
-from covgame.sources.stepped import SteppedPlayer
-from covgame.sources.stepping import StepSource
 from covgame.store.folder import MANIFEST, MODEL, RunFolder, fresh_folder
 from covgame.store.state import Arrays, counts_arrays, game_arrays, restore_counts, restore_game
 from covgame.targets.target import Target

@@ -23,7 +23,7 @@ from covgame.game.batches import plan_batch
 from covgame.game.counts import CountedVisits
 from covgame.game.game import Game
 from covgame.mdp.model import TabularMDP
-from covgame.sources.compiled import CompiledGame
+from covgame.players.compiled import CompiledGame
 from covgame.types import END, FloatArray, IntArray, Policy
 
 STREAM = 2

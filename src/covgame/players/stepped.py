@@ -7,8 +7,8 @@ import numpy as np
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Game
-from covgame.sources.compiled import CompiledGame
-from covgame.sources.stepping import StepSource
+from covgame.players.compiled import CompiledGame
+from covgame.sources.external import StepSource
 from covgame.targets.requests import Uniform
 from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, BoolHS, IntArray

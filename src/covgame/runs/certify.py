@@ -18,14 +18,14 @@ import numpy as np
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content, read_json
-from covgame.pac.certificates import (
+from covgame.pac.certified import CertifiedIdentification
+from covgame.pac.error_bounds import (
     BestPolicyGap,
     Range,
     RewardFreeError,
     best_policy,
     reward_free,
 )
-from covgame.pac.certified import CertifiedIdentification
 from covgame.pac.mixtures import Structure
 from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, RunFolder, write_whole
 from covgame.store.state import counts_from

@@ -10,16 +10,16 @@ from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
-from covgame.sources.by_counts import STREAM as COUNTS_STREAM
-from covgame.sources.by_counts import Urns, draw_visits
-from covgame.sources.compiled import (
+from covgame.players.by_counts import STREAM as COUNTS_STREAM
+from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.compiled import (
     learnt_arrays,
     new_record,
     recorded_block,
     world_arrays,
 )
+from covgame.sources.external import StepSource
 from covgame.sources.simulated import STREAM, SimulatedSource
-from covgame.sources.stepping import StepSource
 from covgame.types import FloatHSA, IntArray, Policy
 
 

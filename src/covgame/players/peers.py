@@ -13,8 +13,8 @@ from covgame.baselines.peer import Mixture, Peer, Stretch
 from covgame.episodes import Block, as_block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
-from covgame.sources.compiled import CompiledPlayer
-from covgame.sources.policies import PolicyCompiled
+from covgame.players.compiled import CompiledPlayer
+from covgame.players.policies import PolicyCompiled
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import IntArray, Policy

@@ -1,0 +1,1 @@
+"""Runs: what was asked, played to its end, saved and taken up again."""
