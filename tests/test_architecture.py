@@ -58,9 +58,9 @@ HEAVY = {
     "numba": {"kernels/compiling.py"},
     "gymnasium": {"sources/gymnasium_envs.py"},
     "pyarrow": {"store/episodes.py", "bench/results.py"},
-    "rich": {"cli/cover.py"},
+    "rich": {"cli/progress.py"},
     "matplotlib": {"report/figures.py"},
-    "click": {"cli/main.py", "cli/common.py"},
+    "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},
     "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py"}
     | {"store/manifest.py", "pac/files.py"},
 }

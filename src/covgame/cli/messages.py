@@ -1,52 +1,18 @@
-"""What all commands share: options, one-sentence errors with their exit codes, JSON."""
+"""What commands say: sentences on standard error, JSON on standard output, exit codes."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 
 from covgame.errors import CovgameError
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 INTERRUPTED = 130
-
-
-def common_options(command: Command) -> Command:
-    """``--json``, ``--quiet`` and ``--debug``, and errors as the contract wants them."""
-
-    @functools.wraps(command)
-    def guarded(*args: Any, debug: bool, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except Exception as error:
-            if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
-                raise
-            fail(error)
-
-    for option in (
-        click.option("--debug", is_flag=True, help="Show the traceback of an error."),
-        click.option("--quiet", is_flag=True, help="No messages on standard error."),
-        click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output."),
-    ):
-        guarded = option(guarded)
-    return guarded  # type: ignore[return-value]
-
-
-def as_range(text: str) -> tuple[float, float]:
-    """``LO,HI`` as two numbers."""
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise click.UsageError(f"a range is LO,HI, two numbers, not {text!r}") from None
-    return low, high
 
 
 def fail(error: Exception) -> NoReturn:

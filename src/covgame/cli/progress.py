@@ -1,0 +1,154 @@
+"""How a run goes, on standard error, while it is played."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from covgame.cli.messages import say
+from covgame.game.outlook import Outlook, outlook
+from covgame.pac.parts import Phase
+from covgame.planning import number
+from covgame.runs.cover import Run, play_blocks
+from covgame.runs.learn import AnyRun, play_parts
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_PARTS = 1.0
+SECONDS_UNTIL_EXCUSE = 2.0
+SHARE_FOR_OUTLOOK = 0.03
+"""The outlook solves a linear program: it may take so much of the time."""
+
+COMPILING = "compiling the game for this machine, up to half a minute, once"
+
+
+def watch_covering(run: Run, *, quiet: bool) -> None:
+    """Play a run to its end, showing how it goes on standard error."""
+    if quiet:
+        for _ in play_blocks(run):
+            pass
+        return
+    with _display() as show:
+        pacer = _Pacer(show)
+        with _excuse(COMPILING) as started:
+            for _ in play_blocks(run):
+                started()
+                pacer.after_block(run)
+
+
+class _Pacer:
+    """Calls the display as often as its cost allows."""
+
+    def __init__(self, show: Callable[[Outlook], None]) -> None:
+        self.show = show
+        self.due = time.monotonic() + 0.5
+
+    def after_block(self, run: Run) -> None:
+        began = time.monotonic()
+        if began < self.due or run.covered:
+            return
+        self.show(outlook(run.game))
+        cost = time.monotonic() - began
+        self.due = time.monotonic() + max(0.5, cost / SHARE_FOR_OUTLOOK)
+
+
+@contextmanager
+def _excuse(sentence: str) -> Iterator[Callable[[], None]]:
+    """Say the sentence if what follows has not started after a second."""
+    timer = threading.Timer(SECONDS_UNTIL_EXCUSE, lambda: say(sentence))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def _display() -> Iterator[Callable[[Outlook], None]]:
+    """A live bar in a terminal, a line now and then elsewhere."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield _Lines().show
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        BarColumn(bar_width=12),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[words]}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("cover", total=1.0, words="")
+        yield lambda view: _advance(progress, task, view)
+
+
+def _advance(progress: Progress, task: TaskID, view: Outlook) -> None:
+    progress.update(task, completed=view.share_covered, words=words(view))
+
+
+class _Lines:
+    """A line every ten seconds, for logs."""
+
+    def __init__(self) -> None:
+        self.due = time.monotonic() + SECONDS_BETWEEN_LINES
+
+    def show(self, view: Outlook) -> None:
+        if time.monotonic() >= self.due:
+            say(f"{view.share_covered:.0%} covered, {words(view)}")
+            self.due = time.monotonic() + SECONDS_BETWEEN_LINES
+
+
+def words(view: Outlook) -> str:
+    """Episodes, what is left, and the hardest open rows, in one line."""
+    parts = [f"{number(view.n_episodes)} episodes"]
+    if view.episodes_left is not None:
+        parts.append(f"about {number(round(view.episodes_left))} to go")
+    if view.rows_unseen:
+        parts.append(f"{view.rows_unseen:,} rows not reached yet")
+    if view.hardest:
+        (row, missing), *_ = view.hardest
+        cell = "/".join("any" if part is None else str(part) for part in row)
+        parts.append(f"hardest {cell}: {number(missing)} more")
+    return ", ".join(parts)
+
+
+def announce(run: AnyRun) -> None:
+    """What the run will take at least, part by part."""
+    if not run.forecast.needs:
+        return
+    parts = "; ".join(f"{need.part} {number(need.episodes)}" for need in run.forecast.needs)
+    say(f"this takes at least {number(run.forecast.episodes)} episodes on average: {parts}")
+    if run.settings.scale < 1:
+        say(f"thresholds scaled by {run.settings.scale:g}: nothing is guaranteed")
+
+
+def watch_learning(run: AnyRun, *, quiet: bool) -> None:
+    """Play a run to its end, saying on standard error what each part came to."""
+    finished, due = run.n_parts, 0.0
+    for _ in play_parts(run):
+        if quiet or time.monotonic() < due:
+            continue
+        if run.n_parts > finished:
+            say(in_words(run.phases[-1], run.settings.epsilon))
+            finished, due = run.n_parts, time.monotonic() + SECONDS_BETWEEN_PARTS
+        elif due and run.part is not None:
+            say(f"{run.part.name}: {number(run.part.played)} episodes so far")
+            due = time.monotonic() + SECONDS_BETWEEN_LINES
+
+
+def in_words(phase: Phase, epsilon: float) -> str:
+    """A finished part as a sentence."""
+    said = f"{phase.name}: {number(phase.episodes)} episodes"
+    if phase.bound is None:
+        return said
+    sign = "<=" if phase.bound <= epsilon else ">"
+    return f"{said}, {phase.wanted:,} cells; bound {phase.bound:.4g} {sign} {epsilon:g}"
