@@ -25,16 +25,18 @@ from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame
 from covgame.players.stepped import SteppedPlayer
-from covgame.runs import cover as covering
-from covgame.runs.cover import Settings, load, play_blocks, start
+from covgame.runs.cover import Settings, start
+from covgame.runs.opening import resume
+from covgame.runs.playing import play
 from covgame.sources.environments import Environment
-from covgame.sources.external import GymStepper, PlainStepper, StepSource
+from covgame.sources.external import ExternalSource, GymStepper, PlainStepper
 from covgame.sources.gymnasium_envs import number_states
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates, DiscoveredStates, as_hashable
 from covgame.store.episodes import RecordedEpisodes
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
+from tests.runs import coverage_at
 from tests.test_cli import covgame
 
 ROOT = Path(__file__).parent.parent
@@ -161,7 +163,7 @@ def test_a_run_that_shows_equal_numbers_in_several_forms_is_unbroken(
     for stop in (1, 2, 3, 20):
         out = tmp_path / f"parts-{stop}"
         cg.cover("py:fickle:World", "uniform:5", out=out, max_episodes=stop)
-        assert covering.resume(out, max_episodes=2000).covered
+        assert resume(out, max_episodes=2000).covered
         for name in ("states.json", "counts.npz", "episodes/part-000000.parquet"):
             assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
@@ -240,8 +242,8 @@ def test_where_a_block_ends_changes_nothing(size: int) -> None:
     """A target may be covered just before it takes up what was newly seen."""
     env = cg.make("gym:Blackjack-v1", horizon=4)
     run = start(env, "uniform:1/pair", Settings(seed=2))
-    assert isinstance(run.source, StepSource)
-    player = SteppedPlayer(run.game, run.source, run.growing)
+    assert isinstance(run.source, ExternalSource)
+    player = SteppedPlayer(run.game, run.source, run.growth)
     while not run.covered:
         player.play(size)
     seen = run.counts.visits.sum(axis=(0, 2)) > 0
@@ -289,7 +291,7 @@ def test_gymnasiums_own_steps_follow_its_table() -> None:
     env = cg.make("gym:FrozenLake-v1", horizon=10)
     model = env.require_model("a test")
     assert env.opener is not None
-    source = StepSource(*env.opener(), 10, seed=3)
+    source = ExternalSource(*env.opener(), 10, seed=3)
     rng = np.random.default_rng(1)
     policy = Policy.stochastic(rng.dirichlet(np.ones(4), size=(10, 16)))
     counts = Counts(model.shape, pooled=True)
@@ -419,7 +421,7 @@ def test_blackjack_is_covered_and_resumed(tmp_path: Path) -> None:
     whole = cg.cover(env, "uniform:1/state", out=tmp_path / "whole", seed=5)
     assert whole.covered
     cg.cover(env, "uniform:1/state", out=tmp_path / "parts", seed=5, max_episodes=100)
-    run = covering.resume(tmp_path / "parts", max_episodes=10**9)
+    run = resume(tmp_path / "parts", max_episodes=10**9)
     assert run.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(run.counts.visits, whole.counts.visits)
     for name in ("states.json", "counts.npz", "episodes/part-000000.parquet"):
@@ -507,7 +509,7 @@ def test_an_environment_that_misbehaves_loses_nothing(kind: str, tmp_path: Path)
 
 def load_from(folder: Path) -> int:
     """Episodes of the run, looked at from where its module can be imported."""
-    script = "from covgame.runs.cover import load; print(load('run').n_episodes)"
+    script = "from covgame.runs.opening import load; print(load('run').n_episodes)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True
     )
@@ -522,11 +524,11 @@ def test_from_python_a_failure_is_an_error() -> None:
     with pytest.raises(EnvironmentFailed, match="RuntimeError: hot"):
         cg.cover(own(Hot()), "uniform:1")
     run = start(own(Hot()), "uniform:1", Settings())
-    for _ in play_blocks(run):
+    for _ in play(run):
         pass
     assert run.stopped == "failed"
 
 
 def test_load_is_public_enough_to_look_at_a_run(tmp_path: Path) -> None:
     cg.cover("gym:FrozenLake-v1", "uniform:1/pair", horizon=8, out=tmp_path)
-    assert load(tmp_path).covered
+    assert coverage_at(tmp_path).covered

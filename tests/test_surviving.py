@@ -22,14 +22,16 @@ import covgame as cg
 from covgame.game.counts import Counts
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.players.stepped import SteppedPlayer
-from covgame.runs import cover as covering
-from covgame.runs import learn as exploring
-from covgame.sources.external import StepSource
+from covgame.runs import playing
+from covgame.runs.cover import Settings, start
+from covgame.runs.opening import load, resume
+from covgame.sources.external import ExternalSource
 from covgame.store import episodes as shard_files
 from covgame.store import folder as folder_files
 from covgame.store import recorder
 from covgame.store.episodes import RecordedEpisodes, recorded_episodes
 from covgame.types import Shape
+from tests.runs import coverage_at
 from tests.test_cli import covgame
 from tests.test_stepping import own
 
@@ -190,10 +192,10 @@ def test_what_is_wrong_with_counts_never_costs_an_episode(
 @pytest.mark.usefixtures("rooms")
 def test_what_the_last_episode_showed_is_still_to_be_covered() -> None:
     run = stopped_at("run", 1)
-    assert len(covering.load(run).target) > 0
+    assert len(coverage_at(run).target) > 0
     without_counts(run)
-    assert len(covering.load(run).uncovered) > 0
-    assert not covering.load(run).covered
+    assert len(coverage_at(run).uncovered) > 0
+    assert not coverage_at(run).covered
 
 
 @pytest.mark.parametrize("spoil", SPOILT[:2])
@@ -204,7 +206,7 @@ def test_a_finished_run_gets_its_counts_back(spoil: Callable[[Path], None], room
     with pytest.warns(UserWarning, match="counted again"):
         assert cg.resume(rooms / "run").stopped == "covered"
     assert_same(rooms / "whole", rooms / "run")
-    assert covering.load(rooms / "run").stopped == "covered"
+    assert load(rooms / "run").stopped == "covered"
 
 
 SLIPPERY = """
@@ -236,11 +238,11 @@ def test_what_was_proved_to_be_rare_is_proved_again(
     assert whole.unreachable
     cg.cover(**asked, horizon=4, out=tmp_path / "run", max_episodes=whole.n_episodes - 1)
     (tmp_path / "run" / "counts.npz").unlink()
-    again = covering.load(tmp_path / "run")
+    again = coverage_at(tmp_path / "run")
     assert again.unreachable == whole.unreachable
     np.testing.assert_array_equal(again.target.rows, whole.target.rows)
     with pytest.warns(UserWarning, match="counted again"):
-        run = covering.resume(tmp_path / "run", max_episodes=10**6)
+        run = resume(tmp_path / "run", max_episodes=10**6)
     assert (run.n_episodes, run.covered) == (whole.n_episodes, True)
     said = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("whole", "run")]
     assert said[0]["unreachable"] == said[1]["unreachable"]
@@ -295,12 +297,12 @@ def test_a_run_waits_for_what_cannot_be_played_again(
         (run / name).write_bytes(b"nothing")
     left = files(run)
     with pytest.raises(cg.BadInput) as refused:
-        covering.resume(run, max_episodes=50)
+        resume(run, max_episodes=50)
     assert "remove" not in str(refused.value)
     assert files(run) == left
     for name, content in whole.items():
         Path(name).write_bytes(content)
-    assert covering.resume(run, max_episodes=50).n_episodes == 50
+    assert resume(run, max_episodes=50).n_episodes == 50
 
 
 def test_states_of_an_episode_that_did_not_count(tmp_path: Path) -> None:
@@ -313,7 +315,7 @@ def test_states_of_an_episode_that_did_not_count(tmp_path: Path) -> None:
     )
     assert len(saved["states"]) < 64 < len(content["states"])
     (tmp_path / "run" / "states.json").write_text(json.dumps(content))
-    again = covering.resume(tmp_path / "run", max_episodes=10**6)  # and nothing is counted again
+    again = resume(tmp_path / "run", max_episodes=10**6)  # and nothing is counted again
     assert again.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(again.counts.visits, whole.counts.visits)
 
@@ -328,7 +330,7 @@ def test_masks_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         if not kept:
             (run / "counts.npz").unlink()
         with whatever_is_said():
-            again = covering.resume(run, max_episodes=3 * whole.n_episodes)
+            again = resume(run, max_episodes=3 * whole.n_episodes)
         assert again.covered
         rows = {tuple(row) for row in again.target.rows.tolist()}
         assert rows == {tuple(row) for row in whole.target.rows.tolist()}
@@ -347,15 +349,15 @@ def test_what_was_seen_just_before_a_stop_is_asked_for_after_it() -> None:
             return "attic" if self.door and action else "hall", 0.0, False
 
     house = House()
-    run = covering.start(own(house, horizon=2), "uniform:300", covering.Settings())
-    assert isinstance(run.source, StepSource)
-    SteppedPlayer(run.game, run.source, run.growing).play(201)
+    run = start(own(house, horizon=2), "uniform:300", Settings())
+    assert isinstance(run.source, ExternalSource)
+    SteppedPlayer(run.game, run.source, run.growth).play(201)
     house.door = True
-    stopped = SteppedPlayer(run.game, run.source, run.growing)
+    stopped = SteppedPlayer(run.game, run.source, run.growth)
     stopped.play(1)
     while not run.counts.visits[1, 1].any():
         stopped.play(1)
-    again = SteppedPlayer(run.game, run.source, run.growing)
+    again = SteppedPlayer(run.game, run.source, run.growth)
     while not run.covered:
         again.play(100)
     assert run.counts.visits[1, 1].min() >= 300
@@ -400,7 +402,7 @@ def test_learners_are_told_their_episodes_again(kind: str, tmp_path: Path) -> No
     assert whole.n_episodes > budget
     learn(out=tmp_path / "run", max_episodes=budget)
     (tmp_path / "run" / "counts.npz").unlink()
-    again = exploring.load(tmp_path / "run")
+    again = load(tmp_path / "run")
     assert again.n_episodes == budget
     with pytest.warns(UserWarning, match="counted again"):
         cg.resume(tmp_path / "run", max_episodes=2 * budget)
@@ -434,7 +436,7 @@ def test_what_a_kill_leaves_after_any_write_can_be_resumed(
     for copy in left:
         recorded = recorded_episodes(copy / "episodes")
         with whatever_is_said():
-            assert covering.load(copy).n_episodes == recorded
+            assert load(copy).n_episodes == recorded
             assert cg.resume(copy).stopped == "covered"
         assert_same(rooms / "whole", copy)
 
@@ -468,6 +470,8 @@ class Broken:
 
 
 PLAYED_IN = (
+    "runs/run.py",
+    "runs/playing.py",
     "runs/cover.py",
     "runs/learn.py",
     "recorder.py",
@@ -476,6 +480,7 @@ PLAYED_IN = (
 )
 PLAYED_BY = (
     "stepped.py",
+    "growth.py",
     "external.py",
     "players/compiled.py",
     "states.py",
@@ -489,9 +494,8 @@ def always_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, small shards, and everything saved after each block."""
     monkeypatch.setattr(shard_files, "STEPS_PER_SHARD", 60)
     monkeypatch.setattr(recorder, "SECONDS_PER_CHECKPOINT", 0.0)
-    for module in (covering, exploring):
-        monkeypatch.setattr(module, "FIRST_BLOCK", 4)
-        monkeypatch.setattr(module, "next_size", lambda _size, _seconds: 4)
+    monkeypatch.setattr(playing, "FIRST_BLOCK", 4)
+    monkeypatch.setattr(playing, "next_size", lambda _size, _seconds: 4)
 
 
 def lines_of(play: Callable[[], Any], files: tuple[str, ...]) -> int:
@@ -525,7 +529,7 @@ def test_an_environment_broken_off_at_any_line(files: tuple[str, ...], rooms: Pa
     for run in broken_runs(play, rooms, files, times=60):
         before = recorded_episodes(run / "episodes")
         with whatever_is_said():
-            assert covering.load(run).n_episodes == before
+            assert load(run).n_episodes == before
             assert cg.resume(run).stopped == "covered"
         assert_same(rooms / "whole", run)
 

@@ -14,9 +14,10 @@ from covgame.mdp.model import TabularMDP
 from covgame.pac.learnt import LearntModel
 from covgame.planning import Plan, functionals, plan
 from covgame.runs.certify import Checked, certify
-from covgame.runs.cover import Run, cover
+from covgame.runs.cover import Coverage, cover
 from covgame.runs.learn import Exploration, Identification, explore, identify
-from covgame.runs.taking_up import learnt_model, resume
+from covgame.runs.opening import learnt_model, load, resume
+from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
 from covgame.targets.requests import cells, proportional, uniform
 from covgame.targets.target import Target
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BadInput",
     "Checked",
+    "Coverage",
     "CovgameError",
     "Environment",
     "EnvironmentFailed",
@@ -51,6 +53,7 @@ __all__ = [
     "functionals",
     "identify",
     "learnt_model",
+    "load",
     "make",
     "plan",
     "proportional",

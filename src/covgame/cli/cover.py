@@ -8,8 +8,9 @@ from typing import Literal
 import click
 
 from covgame.cli.options import common_options, world_and_target
-from covgame.cli.playing import finish_covering
-from covgame.runs.cover import Settings, create_folder, start
+from covgame.cli.playing import finish
+from covgame.runs.cover import Settings, start
+from covgame.runs.saving import create_folder
 
 
 @click.command()
@@ -73,7 +74,7 @@ def cover(
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
       covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
     """
-    settings = Settings(seed, preset, delta, stage_dependent, max_episodes, how)
-    run = start(env, target, settings, horizon=horizon, min_reach=min_reach)
-    create_folder(run, out, target)
-    finish_covering(run, as_json, quiet)
+    settings = Settings(seed, preset, delta, stage_dependent, max_episodes, how, min_reach)
+    run = start(env, target, settings, horizon=horizon)
+    create_folder(run, out)
+    finish(run, as_json, quiet)

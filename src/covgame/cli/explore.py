@@ -8,8 +8,10 @@ from typing import Literal
 import click
 
 from covgame.cli.options import common_options, learning_options
-from covgame.cli.playing import begin_learning
-from covgame.runs.learn import Settings
+from covgame.cli.playing import finish
+from covgame.cli.progress import announce
+from covgame.runs.learn import Settings, start
+from covgame.runs.saving import create_folder
 
 
 @click.command()
@@ -44,4 +46,8 @@ def explore(
         "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
     )  # fmt: skip
-    begin_learning(env, settings, horizon, force, out, as_json, quiet)
+    run = start(env, settings, horizon=horizon, force=force)
+    if not quiet:
+        announce(run)
+    create_folder(run, out)
+    finish(run, as_json, quiet)

@@ -9,8 +9,10 @@ import click
 
 from covgame.cli.messages import say
 from covgame.cli.options import as_range, common_options, learning_options
-from covgame.cli.playing import begin_learning
-from covgame.runs.learn import Settings
+from covgame.cli.playing import finish
+from covgame.cli.progress import announce
+from covgame.runs.learn import Settings, start
+from covgame.runs.saving import create_folder
 
 
 @click.command()
@@ -68,4 +70,8 @@ def identify(
     )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")
-    begin_learning(env, settings, horizon, force, out, as_json, quiet)
+    run = start(env, settings, horizon=horizon, force=force)
+    if not quiet:
+        announce(run)
+    create_folder(run, out)
+    finish(run, as_json, quiet)

@@ -10,7 +10,7 @@ import click
 from covgame.cli.messages import print_json
 from covgame.cli.options import common_options
 from covgame.planning import number
-from covgame.runs.taking_up import is_finished, learnt_model
+from covgame.runs.opening import is_finished, learnt_model
 
 WIDEST_TABLE = 40
 

@@ -13,14 +13,16 @@ from covgame.cli.messages import say
 from covgame.game.outlook import Outlook, outlook
 from covgame.pac.parts import Phase
 from covgame.planning import number
-from covgame.runs.cover import Run, play_blocks
-from covgame.runs.learn import AnyRun, play_parts
+from covgame.runs.cover import Coverage
+from covgame.runs.learn import LearningRun
+from covgame.runs.playing import play
+from covgame.runs.run import Run
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 SECONDS_BETWEEN_LINES = 10.0
-SECONDS_BETWEEN_PARTS = 1.0
+SECONDS_BETWEEN_TASKS = 1.0
 SECONDS_UNTIL_EXCUSE = 2.0
 SHARE_FOR_OUTLOOK = 0.03
 """The outlook solves a linear program: it may take so much of the time."""
@@ -28,16 +30,23 @@ SHARE_FOR_OUTLOOK = 0.03
 COMPILING = "compiling the game for this machine, up to half a minute, once"
 
 
-def watch_covering(run: Run, *, quiet: bool) -> None:
+def watch(run: Run, *, quiet: bool) -> None:
     """Play a run to its end, showing how it goes on standard error."""
     if quiet:
-        for _ in play_blocks(run):
+        for _ in play(run):
             pass
-        return
+    elif isinstance(run, Coverage):
+        _watch_covering(run)
+    elif isinstance(run, LearningRun):
+        _watch_learning(run)
+
+
+def _watch_covering(run: Coverage) -> None:
+    """A bar, or a line now and then: how much is covered, and what is left."""
     with _display() as show:
         pacer = _Pacer(show)
         with _excuse(COMPILING) as started:
-            for _ in play_blocks(run):
+            for _ in play(run):
                 started()
                 pacer.after_block(run)
 
@@ -49,7 +58,7 @@ class _Pacer:
         self.show = show
         self.due = time.monotonic() + 0.5
 
-    def after_block(self, run: Run) -> None:
+    def after_block(self, run: Coverage) -> None:
         began = time.monotonic()
         if began < self.due or run.covered:
             return
@@ -121,7 +130,7 @@ def words(view: Outlook) -> str:
     return ", ".join(parts)
 
 
-def announce(run: AnyRun) -> None:
+def announce(run: LearningRun) -> None:
     """What the run will take at least, part by part."""
     if not run.forecast.needs:
         return
@@ -131,17 +140,17 @@ def announce(run: AnyRun) -> None:
         say(f"thresholds scaled by {run.settings.scale:g}: nothing is guaranteed")
 
 
-def watch_learning(run: AnyRun, *, quiet: bool) -> None:
-    """Play a run to its end, saying on standard error what each part came to."""
-    finished, due = run.n_parts, 0.0
-    for _ in play_parts(run):
-        if quiet or time.monotonic() < due:
+def _watch_learning(run: LearningRun) -> None:
+    """A sentence on what each task came to."""
+    finished, due = run.n_tasks, 0.0
+    for _ in play(run):
+        if time.monotonic() < due:
             continue
-        if run.n_parts > finished:
+        if run.n_tasks > finished:
             say(in_words(run.phases[-1], run.settings.epsilon))
-            finished, due = run.n_parts, time.monotonic() + SECONDS_BETWEEN_PARTS
-        elif due and run.part is not None:
-            say(f"{run.part.name}: {number(run.part.played)} episodes so far")
+            finished, due = run.n_tasks, time.monotonic() + SECONDS_BETWEEN_TASKS
+        elif due and run.task is not None:
+            say(f"{run.task.name}: {number(run.task.played)} episodes so far")
             due = time.monotonic() + SECONDS_BETWEEN_LINES
 
 

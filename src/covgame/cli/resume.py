@@ -6,12 +6,9 @@ from pathlib import Path
 
 import click
 
-from covgame.cli.messages import say_unless
 from covgame.cli.options import common_options
-from covgame.cli.playing import finish_covering, finish_learning
-from covgame.runs import cover as covering
-from covgame.runs import learn as learning
-from covgame.runs.taking_up import is_covering
+from covgame.cli.playing import finish
+from covgame.runs.opening import load
 
 
 @click.command()
@@ -25,11 +22,4 @@ def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> N
     Example:
       covgame resume runs/riverswim-states-8-1
     """
-    if is_covering(run):
-        covered = covering.load(run, max_episodes)
-        say_unless(quiet, covered.notice)
-        finish_covering(covered, as_json, quiet)
-    else:
-        learnt = learning.load(run, max_episodes)
-        say_unless(quiet, learnt.notice)
-        finish_learning(learnt, as_json, quiet)
+    finish(load(run, max_episodes), as_json, quiet)

@@ -54,13 +54,18 @@ class Game:
     """Ask for a policy, tell the episode it led to, until the target is covered."""
 
     def __init__(
-        self, target: Target, planner: Planner, adversary: Adversary, counts: Counts
+        self,
+        target: Target,
+        planner: Planner,
+        adversary: Adversary,
+        counts: Counts,
+        allowed: BoolArray | None = None,
     ) -> None:
         self.target = target
         self.planner = planner
         self.adversary = adversary
         self.counts = counts
-        self.allowed: BoolArray | None = None  # (S, A), where the environment forbids actions
+        self.allowed = allowed  # (S, A), where the environment forbids actions
         self.learns_within = counts.shares_stages  # an episode's steps change what it does next
         self.collected = np.zeros(len(target))
         self.state = adversary.start(target)
@@ -77,6 +82,10 @@ class Game:
         self.target = target
         self.collected = target.collected(self.counts.visits)
         self.adversary.extend(target, self.state, self.collected)
+
+    def allow(self, allowed: BoolArray) -> None:
+        """Hear which actions states have, (S, A), where that shows only as one goes."""
+        self.allowed = allowed
 
     def cell_rewards(self, weights: FloatArray) -> FloatHSA:
         """What a cell earns when rows weigh so much; nothing can make up for what is forbidden."""

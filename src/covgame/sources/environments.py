@@ -11,7 +11,9 @@ from covgame.errors import BadInput, UnknownModel
 from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
-from covgame.sources.external import Opener
+from covgame.sources.external import ExternalSource, Opener, Pay
+from covgame.sources.simulated import SimulatedSource
+from covgame.sources.states import DiscoveredStates
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,18 @@ class Environment:
                 "environment with a table such as gym:FrozenLake-v1"
             )
         return self.model
+
+    def open(
+        self, seed: int, *, keys: list[str] | None = None, pay: Pay | None = None
+    ) -> SimulatedSource | ExternalSource:
+        """Where its episodes come from; ``keys`` are the states that were discovered before."""
+        if self.opener is None:
+            return SimulatedSource(self.require_model("covering"), seed)
+        stepper, states = self.opener()
+        if keys is not None and states.discovered:
+            states = DiscoveredStates(keys)
+        allowed = self.model.transitions.allowed if self.model else None
+        return ExternalSource(stepper, states, self.horizon, seed, allowed=allowed, pay=pay)
 
     def __repr__(self) -> str:
         about = repr(self.model) if self.model is not None else "no table"

@@ -1,0 +1,95 @@
+"""Runs taken up again from their folders."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from covgame.errors import BadInput
+from covgame.pac.learnt import LearntModel
+from covgame.runs import cover, learn
+from covgame.runs.playing import replay, to_the_end
+from covgame.runs.run import Run
+from covgame.sources.simulated import SimulatedSource
+from covgame.store.folder import RunFolder
+from covgame.store.state import counts_from
+from covgame.types import Shape
+
+
+def load(path: str | Path, max_episodes: int | None = None) -> Run:
+    """A run from its folder, at the last point that was saved; ``max_episodes`` is a new budget."""
+    folder = RunFolder.open(path)
+    of_learning = folder.manifest.get("command") in ("explore", "identify")
+    reopen = learn.reopen if of_learning else cover.reopen
+    run = _take_up(folder, reopen(folder, max_episodes))
+    if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
+        run.stopped = run.FINISHED
+    return run
+
+
+def resume(
+    path: str | Path,
+    *,
+    max_episodes: int | None = None,
+    progress: Callable[[Any], None] | None = None,
+) -> Any:
+    """Go on where a stopped or killed run was; a finished one is returned as it is.
+
+    ``max_episodes`` is a new budget, counted from the first episode.
+    """
+    run = load(path, max_episodes)
+    if run.notice:
+        warnings.warn(run.notice, stacklevel=2)
+    return run if run.stopped == run.FINISHED else to_the_end(run, progress)
+
+
+def learnt_model(path: str | Path) -> LearntModel:
+    """What a run has learnt of its world, as far as it got."""
+    arrays = RunFolder.open(path).load_counts()
+    if arrays is None:
+        raise BadInput(f"{path} has learnt nothing yet: it was stopped before anything was saved")
+    return replace(LearntModel.of(counts_from(arrays)), allowed=arrays.get("allowed"))
+
+
+def is_finished(path: str | Path) -> bool:
+    """Whether a run has come to its end."""
+    return RunFolder.open(path).finished
+
+
+def _take_up(folder: RunFolder, begin: Callable[[], Run]) -> Run:
+    """A run where its folder leaves it.
+
+    Simulated episodes that were not counted are played again. Those of other environments are all
+    there is of them: if the counts are not those of the recorded episodes, these are counted anew.
+    """
+    run = begin()
+    source = run.source
+    if isinstance(source, SimulatedSource):
+        _restore(run, folder)
+        return run
+    from covgame.store.episodes import RecordedEpisodes, recorded_episodes
+
+    recorded = recorded_episodes(folder.episodes)
+    try:
+        _restore(run, folder)
+        if run.n_episodes == recorded:
+            return run
+    except BadInput:
+        pass  # what was saved is of no use
+    run = begin()
+    shape = Shape(source.horizon, source.states.size, source.shape.actions)
+    replay(run, source, RecordedEpisodes(folder.episodes, shape))
+    run.notice = (
+        f"counts.npz was missing, damaged or not about the {recorded:,} episodes in {folder.path}, "
+        "so they were counted again"
+    )
+    return run
+
+
+def _restore(run: Run, folder: RunFolder) -> None:
+    arrays = folder.load_counts()
+    if arrays is not None:
+        run.restore(arrays)
