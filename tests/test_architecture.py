@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"},
     "report": BASE | {"planning"},
-    "bench": BASE
+    "comparison": BASE
     | {
         "mdp",
         "targets",
@@ -50,14 +50,14 @@ MAY_IMPORT = {
     },
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
-    | {"game", "pac", "runs", "bench"},
+    | {"game", "pac", "runs", "comparison"},
 }
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/compiling.py"},
     "gymnasium": {"sources/gymnasium_envs.py"},
-    "pyarrow": {"store/episodes.py", "bench/results.py"},
+    "pyarrow": {"store/episodes.py", "comparison/results.py"},
     "rich": {"cli/progress.py"},
     "matplotlib": {"report/figures.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},

@@ -21,7 +21,7 @@ from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
 from covgame.baselines.rf_ucrl import AUTHORS, RFUCRL, RULES, StoppingRule
 from covgame.baselines.ucbvi import BPIUCBVI, UCBVI
 from covgame.baselines.uniform_random import UniformRandom
-from covgame.bench.methods import FLOW, METHODS, OURS, method_named
+from covgame.comparison.methods import FLOW, METHODS, OURS, method_named
 from covgame.episodes import LAST, Episode
 from covgame.errors import BadInput
 from covgame.game.counts import Counts

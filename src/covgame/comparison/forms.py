@@ -19,7 +19,7 @@ from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore
 from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.ucbvi import UCBVI
-from covgame.bench.starting import (
+from covgame.comparison.starting import (
     DELTA,
     Method,
     Start,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from covgame.bench import methods as m
-from covgame.bench.forms import FORMS, form_of
+from covgame.comparison import methods as m
+from covgame.comparison.forms import FORMS, form_of
 from covgame.errors import BadInput
 
 NINE = "grid:rows=9,columns=9,horizon=20,slip=0.0667,start=middle"

@@ -7,8 +7,8 @@ from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.ucbvi import UCBVI
 from covgame.baselines.uniform_random import UniformRandom
-from covgame.bench.forms import CHOSEN, FORMS, OURS, SCALED, chosen
-from covgame.bench.starting import (
+from covgame.comparison.forms import CHOSEN, FORMS, OURS, SCALED, chosen
+from covgame.comparison.starting import (
     DELTA,
     Method,
     our_game,
