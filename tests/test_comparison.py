@@ -42,7 +42,7 @@ from covgame.errors import BadInput
 from covgame.flow.min_flow import min_flow
 
 LOCK = Experiment("cover", "lock", ("uniform:2",), OURS, 0, 10.0)
-UNTOLD = Experiment("cover", "lock", ("uniform:1", "uniform:2"), "RF-Express", 0, 10.0)
+EXPLORING = Experiment("cover", "lock", ("uniform:1", "uniform:2"), "RF-Express", 0, 10.0)
 
 
 def covering(env: str, target: str, method: str, seed: int, tau: float, *, stopped: bool = False,
@@ -109,7 +109,7 @@ def test_a_peer_runs_once_for_the_targets_of_one_form() -> None:
     assert groups == [("uniform:1", "uniform:2"), ("uniform:3/pair",)]
 
 
-def test_who_is_not_told_the_target_runs_once_for_all() -> None:
+def test_who_does_not_use_the_target_runs_once_for_all() -> None:
     sweep = Sweep("cover", ("lock",), (OURS, "RF-Express"), ("uniform:1", "uniform:2"), 3)
     by_method = [one.method for one in sweep.experiments()]
     assert by_method.count(OURS) == 6
@@ -125,7 +125,7 @@ def test_an_unknown_profile_is_answered_with_the_known_ones() -> None:
 
 
 def test_covering_gives_episodes_and_the_bound_for_every_target() -> None:
-    rows = {(row.measure, row.target): row.value for row in measure(UNTOLD)}
+    rows = {(row.measure, row.target): row.value for row in measure(EXPLORING)}
     assert rows["phi", "uniform:1"] == pytest.approx(rows["phi", "uniform:2"] / 2)
     assert rows["episodes", "uniform:1"] <= rows["episodes", "uniform:2"]
 
@@ -138,11 +138,11 @@ def test_a_run_that_is_stopped_says_so() -> None:
 
 
 def test_measuring_again_gives_the_same() -> None:
-    def told(experiment: Experiment) -> list[Row]:
+    def measured(experiment: Experiment) -> list[Row]:
         return measure(experiment)[:-1]  # the last one is the clock
 
-    for one in (LOCK, UNTOLD):
-        assert told(one) == told(one)
+    for one in (LOCK, EXPLORING):
+        assert measured(one) == measured(one)
 
 
 def test_unbalanced_targets_ask_for_one_to_so_many() -> None:
@@ -199,16 +199,16 @@ def test_a_torn_line_is_as_if_it_was_never_written(tmp_path: Path) -> None:
         file.write('{"experiment": "half')
     with journal.path.open("ab") as raw:
         raw.write(b"\x00\xff")
-    journal.add(UNTOLD, [Row("episodes", 4.0)])
-    assert set(journal.read()) == {LOCK.key, UNTOLD.key}
+    journal.add(EXPLORING, [Row("episodes", 4.0)])
+    assert set(journal.read()) == {LOCK.key, EXPLORING.key}
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     done: list[str] = []
     assert run([LOCK], tmp_path, workers=1, progress=lambda p: done.append(p.last))
-    assert run([LOCK, UNTOLD], tmp_path, workers=1, progress=lambda p: done.append(p.last))
-    assert done == [LOCK.key, UNTOLD.key]
-    assert {result.experiment for result in read_results(tmp_path)} == {LOCK.key, UNTOLD.key}
+    assert run([LOCK, EXPLORING], tmp_path, workers=1, progress=lambda p: done.append(p.last))
+    assert done == [LOCK.key, EXPLORING.key]
+    assert {result.experiment for result in read_results(tmp_path)} == {LOCK.key, EXPLORING.key}
 
 
 def test_an_experiment_that_fails_does_not_take_the_others_along(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_an_experiment_that_fails_does_not_take_the_others_along(tmp_path: Path)
 
 
 def test_workers_find_the_same(tmp_path: Path) -> None:
-    wanted = [LOCK, UNTOLD]
+    wanted = [LOCK, EXPLORING]
     for workers in (1, 2):
         run(wanted, tmp_path / str(workers), workers=workers)
     alone, together = (
@@ -421,7 +421,7 @@ def test_a_worker_that_is_killed_is_one_sentence(
     """Running out of memory looks like this."""
     monkeypatch.setattr(running, "_measure", _die)
     with pytest.raises(BadInput, match="fewer --workers"):
-        run([LOCK, UNTOLD], tmp_path, workers=2)
+        run([LOCK, EXPLORING], tmp_path, workers=2)
     assert read_results(tmp_path) == []
 
 

@@ -218,7 +218,9 @@ def seeds(results: Sequence[Result]) -> str:
 
 def peers_paper(results: Sequence[Result]) -> str:
     """The same with the constants of the papers."""
-    return over_phi(results, (m.PAPER, *m.PAPER_TOLD[1:], *m.PAPER_UNTOLD), seeds=True)
+    return over_phi(
+        results, (m.PAPER, *m.PAPER_WITH_TARGET[1:], *m.PAPER_WITHOUT_TARGET), seeds=True
+    )
 
 
 def ahead(results: Sequence[Result]) -> str:
