@@ -13,7 +13,7 @@ import pytest
 
 import covgame as cg
 from covgame.errors import BadInput, UnreachableTarget
-from covgame.game.outlook import outlook
+from covgame.game.progress import progress_of
 from covgame.mdp.files import save_model
 from covgame.runs.cover import Settings, start
 from covgame.runs.opening import load, resume
@@ -129,12 +129,12 @@ def test_nothing_to_cover_takes_no_episode(preset: Any) -> None:
     assert (run.n_episodes, run.covered, run.min_episodes, run.ratio) == (0, True, 0.0, None)
 
 
-def test_the_outlook_is_the_lp_of_the_remainder() -> None:
+def test_what_is_left_is_the_lp_of_the_remainder() -> None:
     run = start("riverswim:states=5,horizon=8", "uniform:20", Settings(min_reach=REACH))
-    before = outlook(run.game)
+    before = progress_of(run.game)
     assert before.episodes_left is None
     assert before.rows_unseen == before.rows_open == before.rows
-    views = [outlook(run.game) for _ in play(run)]
+    views = [progress_of(run.game) for _ in play(run)]
     assert run.min_episodes is not None
     late = [view for view in views if view.n_episodes > run.n_episodes / 2 and view.rows_open]
     assert late
@@ -148,11 +148,11 @@ def test_the_outlook_is_the_lp_of_the_remainder() -> None:
     assert views[-1].episodes_left == 0.0
 
 
-def test_a_large_world_has_an_outlook_too() -> None:
+def test_what_is_left_of_a_large_world_is_bounded() -> None:
     run = start("garnet:states=40,actions=4,horizon=25", "uniform:3", Settings(max_episodes=2000))
     for _ in play(run):
         pass
-    view = outlook(run.game)
+    view = progress_of(run.game)
     assert view.episodes_left is not None
     assert view.episodes_left > 0
 

@@ -16,9 +16,9 @@ from covgame.cli.options import common_options
 from covgame.errors import BadInput
 
 if TYPE_CHECKING:
-    from covgame.bench.experiments import Experiment
-    from covgame.bench.results import Result
-    from covgame.bench.running import Progress
+    from covgame.comparison.experiments import Experiment
+    from covgame.comparison.results import Result
+    from covgame.comparison.running import Progress
 
 SAY_EVERY = 10.0
 
@@ -118,9 +118,9 @@ def _run_profile(
     profile: str, out: Path, workers: int | None, only: str | None, quiet: bool
 ) -> tuple[dict[str, Any], list[Result], bool]:
     """Run what is left of a profile: (the answer, all results, whether it is complete)."""
-    from covgame.bench.experiments import experiments_of
-    from covgame.bench.results import RESULTS, read_results
-    from covgame.bench.running import run
+    from covgame.comparison.experiments import experiments_of
+    from covgame.comparison.results import RESULTS, read_results
+    from covgame.comparison.running import run
 
     wanted = _chosen(experiments_of(profile), only)
     if out.exists() and not out.is_dir():
@@ -160,7 +160,7 @@ def _speak() -> Callable[[Progress], None]:
 
 def _show(results: list[Result]) -> str:
     """All tables, each under its name."""
-    from covgame.bench.tables import all_tables
+    from covgame.comparison.summaries import all_tables
 
     return "\n\n".join(f"## {name}\n\n{text}" for name, text in all_tables(results).items())
 
@@ -169,8 +169,9 @@ def _report(
     source: Path, out: Path | None, figures: Path | None, pages: tuple[Path, ...]
 ) -> tuple[dict[str, Any], str]:
     """Make tables and figures: (the answer, what to print)."""
-    from covgame.bench.results import read_results
-    from covgame.bench.tables import all_tables, update_page
+    from covgame.comparison.markdown import update_page
+    from covgame.comparison.results import read_results
+    from covgame.comparison.summaries import all_tables
 
     results = read_results(source)
     tables = all_tables(results)
@@ -180,7 +181,7 @@ def _report(
         (out / "tables.md").write_text(_show(results) + "\n")
         written.append(out / "tables.md")
     for folder in filter(None, (out, figures)):
-        from covgame.bench.figures import draw_all
+        from covgame.comparison.figures import draw_all
 
         folder.mkdir(parents=True, exist_ok=True)
         written += draw_all(results, folder)

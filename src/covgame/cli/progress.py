@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from covgame.cli.messages import say
-from covgame.game.outlook import Outlook, outlook
+from covgame.game.progress import Progress, progress_of
 from covgame.pac.parts import Phase
 from covgame.planning import number
 from covgame.runs.cover import Coverage
@@ -19,13 +19,14 @@ from covgame.runs.playing import play
 from covgame.runs.run import Run
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_TASKS = 1.0
 SECONDS_UNTIL_EXCUSE = 2.0
-SHARE_FOR_OUTLOOK = 0.03
-"""The outlook solves a linear program: it may take so much of the time."""
+SHARE_FOR_ESTIMATES = 0.03
+"""What is left is estimated by a linear program: it may take so much of the time."""
 
 COMPILING = "compiling the game for this machine, up to half a minute, once"
 
@@ -54,7 +55,7 @@ def _watch_covering(run: Coverage) -> None:
 class _Pacer:
     """Calls the display as often as its cost allows."""
 
-    def __init__(self, show: Callable[[Outlook], None]) -> None:
+    def __init__(self, show: Callable[[Progress], None]) -> None:
         self.show = show
         self.due = time.monotonic() + 0.5
 
@@ -62,9 +63,9 @@ class _Pacer:
         began = time.monotonic()
         if began < self.due or run.covered:
             return
-        self.show(outlook(run.game))
+        self.show(progress_of(run.game))
         cost = time.monotonic() - began
-        self.due = time.monotonic() + max(0.5, cost / SHARE_FOR_OUTLOOK)
+        self.due = time.monotonic() + max(0.5, cost / SHARE_FOR_ESTIMATES)
 
 
 @contextmanager
@@ -80,28 +81,29 @@ def _excuse(sentence: str) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def _display() -> Iterator[Callable[[Outlook], None]]:
+def _display() -> Iterator[Callable[[Progress], None]]:
     """A live bar in a terminal, a line now and then elsewhere."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield _Lines().show
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
 
-    with Progress(
+    with Bars(
         BarColumn(bar_width=12),
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[words]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
-    ) as progress:
-        task = progress.add_task("cover", total=1.0, words="")
-        yield lambda view: _advance(progress, task, view)
+    ) as bars:
+        task = bars.add_task("cover", total=1.0, words="")
+        yield lambda view: _advance(bars, task, view)
 
 
-def _advance(progress: Progress, task: TaskID, view: Outlook) -> None:
-    progress.update(task, completed=view.share_covered, words=words(view))
+def _advance(bars: Bars, task: TaskID, view: Progress) -> None:
+    bars.update(task, completed=view.share_covered, words=words(view))
 
 
 class _Lines:
@@ -110,13 +112,13 @@ class _Lines:
     def __init__(self) -> None:
         self.due = time.monotonic() + SECONDS_BETWEEN_LINES
 
-    def show(self, view: Outlook) -> None:
+    def show(self, view: Progress) -> None:
         if time.monotonic() >= self.due:
             say(f"{view.share_covered:.0%} covered, {words(view)}")
             self.due = time.monotonic() + SECONDS_BETWEEN_LINES
 
 
-def words(view: Outlook) -> str:
+def words(view: Progress) -> str:
     """Episodes, what is left, and the hardest open rows, in one line."""
     parts = [f"{number(view.n_episodes)} episodes"]
     if view.episodes_left is not None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from covgame.bench import methods as m
-from covgame.bench.forms import FORMS, form_of
+from covgame.comparison import methods as m
+from covgame.comparison.forms import FORMS, form_of
 from covgame.errors import BadInput
 
 NINE = "grid:rows=9,columns=9,horizon=20,slip=0.0667,start=middle"
@@ -137,7 +137,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All combinations; a method that is not told the target runs once for several of them."""
+    """All combinations; a method that does not use the target runs once for several of them."""
 
     kind: str
     envs: Iterable[str]
@@ -163,7 +163,7 @@ class Sweep:
             for target in self.targets
             if (method, target) not in self.skip and seed < self._seeds(env, target, method)
         ]
-        if self.kind != "cover" or m.method_named(method).told:
+        if self.kind != "cover" or m.method_named(method).uses_target:
             return [(target,) for target in wanted]
         by_form = defaultdict[str, list[str]](list)
         for target in wanted:
@@ -203,10 +203,10 @@ FULL = [
     Sweep("cover", SUITE, (m.OURS, *m.PEERS, m.FLOW, *m.VARIANTS), TARGETS, None,
           skip=NOT_BY_STAGE),
     Sweep("cover", SUITE, (m.ADAPTIVE,), ("uniform:1", "uniform:5", *PAIRS), 20),
-    Sweep("cover", SUITE_SMALL, m.PAPER_TOLD, ("uniform:1", "uniform:5"), 3),
-    Sweep("cover", SUITE_SMALL, m.PAPER_UNTOLD, TARGETS, 3),
-    Sweep("cover", (RIVER,), (m.OURS, *m.PRACTICAL_TOLD), LADDER, 10, limit=20),
-    Sweep("cover", (RIVER,), (m.PAPER, *m.PRACTICAL_UNTOLD), LADDER, 2, limit=20),
+    Sweep("cover", SUITE_SMALL, m.PAPER_WITH_TARGET, ("uniform:1", "uniform:5"), 3),
+    Sweep("cover", SUITE_SMALL, m.PAPER_WITHOUT_TARGET, TARGETS, 3),
+    Sweep("cover", (RIVER,), (m.OURS, *m.PRACTICAL_WITH_TARGET), LADDER, 10, limit=20),
+    Sweep("cover", (RIVER,), (m.PAPER, *m.PRACTICAL_WITHOUT_TARGET), LADDER, 2, limit=20),
     Sweep("progress", (GRID,), (m.OURS, m.PAPER, *m.PEERS, m.FLOW), ("uniform:10",), 5, limit=8),
     Sweep("visits", (GRID,), (m.OURS, m.FLOW, *m.PEERS), ("uniform:10",), 1, limit=4),
     Sweep("error", (SMALL,), ERRORS, limit=1e12),
@@ -223,7 +223,8 @@ QUICK_WORLDS = ("deepsea:size=5,noise=0.1", "lock")
 QUICK = [
     Sweep("cover", QUICK_WORLDS, (m.OURS, *m.PEERS, m.FLOW, m.ADAPTIVE, *m.VARIANTS),
           ("uniform:1", "uniform:5", *PAIRS), 2, skip=NOT_BY_STAGE),
-    Sweep("cover", QUICK_WORLDS[:1], (m.PAPER_TOLD + m.PAPER_UNTOLD), ("uniform:1",), 1),
+    Sweep("cover", QUICK_WORLDS[:1], (*m.PAPER_WITH_TARGET, *m.PAPER_WITHOUT_TARGET),
+          ("uniform:1",), 1),
     Sweep("cover", (RIVER,), (m.OURS, "RF-Express"), LADDER[:3], 1),
     Sweep("progress", QUICK_WORLDS[:1], (m.OURS, "uniform random"), ("uniform:5",), 1, limit=4),
     Sweep("visits", ("grid:rows=3,columns=3,horizon=4",), (m.OURS, m.FLOW), ("uniform:5",)),

@@ -23,21 +23,22 @@ class DensePlanner:
         kept = stage.next_state >= 0
         self.kernel[row[kept], stage.next_state[kept]] = stage.probability[kept]
 
-    def plan(self, reward: FloatArray) -> FloatArray:
-        """Optimal values at every stage."""
+    def plan(self, rewards: FloatArray) -> FloatArray:
+        """Optimal values at every stage, for rewards by stage, state and action."""
         H, S, A = self.shape.hsa
         values = np.zeros((H + 1, S))
         for h in reversed(range(H)):
-            values[h] = (reward + (self.kernel @ values[h + 1]).reshape(S, A)).max(axis=1)
+            values[h] = (rewards[h] + (self.kernel @ values[h + 1]).reshape(S, A)).max(axis=1)
         return values
 
     def seconds_per_plan(self, seconds: float) -> float:
         """The median over as many plans as fit into so many seconds."""
         reward = np.random.default_rng(0).random(self.shape.hsa[1:])
+        rewards = np.broadcast_to(reward, self.shape.hsa)
         times: list[float] = []
         began = time.perf_counter()
         while len(times) < 3 or time.perf_counter() - began < seconds:
             at = time.perf_counter()
-            self.plan(reward)
+            self.plan(rewards)
             times.append(time.perf_counter() - at)
         return statistics.median(times)

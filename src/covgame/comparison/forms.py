@@ -19,7 +19,7 @@ from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore
 from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.ucbvi import UCBVI
-from covgame.bench.starting import (
+from covgame.comparison.starting import (
     DELTA,
     Method,
     Start,
@@ -54,10 +54,10 @@ def kind_of(target: str) -> str:
     return "pairs" if target.endswith("/pair") else "cells"
 
 
-def _untold(
+def _without_target(
     peer: str, letter: str, constants: Sequence[float], make: Callable[[float, bool, int], Peer]
 ) -> list[Method]:
-    """A peer that is not told the target, from a constant, whether it counts by pair, a seed."""
+    """A peer that does not use the target, from a constant, whether it counts by pair, a seed."""
 
     def form(constant: float, per_pair: bool) -> Method:
         counted = "by pair" if per_pair else "by stage"
@@ -67,8 +67,8 @@ def _untold(
     return [form(constant, per_pair) for per_pair in (False, True) for constant in constants]
 
 
-def _told(peer: str, start: Callable[[float], Start]) -> list[Method]:
-    """A method that is told the target, from its b."""
+def _with_target(peer: str, start: Callable[[float], Start]) -> list[Method]:
+    """A method that uses the target, from its b."""
     return [Method(f"{peer}, b={b:g}", True, start(b)) for b in CONSTANTS]
 
 
@@ -80,25 +80,25 @@ def _scaled(scale: float) -> Start:
 
 
 FORMS: dict[str, list[Method]] = {
-    OURS: _told(OURS, lambda b: our_game(TargetAware(), lambda _: RangeAwareOptimism(b))),
-    SCALED: _told(SCALED, _scaled),
-    "GOSPRL": _told("GOSPRL", lambda b: play_gosprl(b=b)),
-    "Learn2Explore (MOCA)": _told("Learn2Explore (MOCA)", lambda b: play_stages(b=b)),
-    "RF-Express": _untold("RF-Express", "scale", SCALES, lambda scale, by_pair, _: RFExpress(
-        per_pair=by_pair, replans=True, scale=scale)),
+    OURS: _with_target(OURS, lambda b: our_game(TargetAware(), lambda _: RangeAwareOptimism(b))),
+    SCALED: _with_target(SCALED, _scaled),
+    "GOSPRL": _with_target("GOSPRL", lambda b: play_gosprl(b=b)),
+    "Learn2Explore (MOCA)": _with_target("Learn2Explore (MOCA)", lambda b: play_stages(b=b)),
+    "RF-Express": _without_target("RF-Express", "scale", SCALES,
+        lambda scale, by_pair, _: RFExpress(per_pair=by_pair, replans=True, scale=scale)),
     "RF-UCRL": [
-        *_untold("RF-UCRL", "scale", SCALES, lambda scale, by_pair, _: RFUCRL(
+        *_without_target("RF-UCRL", "scale", SCALES, lambda scale, by_pair, _: RFUCRL(
             per_pair=by_pair, replans=True, scale=scale)),
-        *_untold("RF-UCRL, falling", "scale", SCALES, lambda scale, by_pair, _: RFUCRL(
+        *_without_target("RF-UCRL, falling", "scale", SCALES, lambda scale, by_pair, _: RFUCRL(
             per_pair=by_pair, replans=True, scale=scale, falling=True)),
     ],
-    "EntGame": _untold("EntGame", "b", CONSTANTS, lambda b, by_pair, _: EntGame(
+    "EntGame": _without_target("EntGame", "b", CONSTANTS, lambda b, by_pair, _: EntGame(
         per_pair=by_pair, replans=True, b=b)),
-    "MaxEnt Frank-Wolfe": _untold("MaxEnt Frank-Wolfe", "sigma", SMOOTHING,
+    "MaxEnt Frank-Wolfe": _without_target("MaxEnt Frank-Wolfe", "sigma", SMOOTHING,
         lambda sigma, by_pair, _: MaxEntropy(1, sigma, per_pair=by_pair, replans=True)),
-    "RF-RL-Explore": _untold("RF-RL-Explore", "N_0", LEARNING, lambda number, by_pair, seed:
+    "RF-RL-Explore": _without_target("RF-RL-Explore", "N_0", LEARNING, lambda number, by_pair, seed:
         RFRLExplore(int(number), seed, per_pair=by_pair, replans=True)),
-    "UCBVI": _untold("UCBVI", "b", CONSTANTS, lambda b, by_pair, _: UCBVI(
+    "UCBVI": _without_target("UCBVI", "b", CONSTANTS, lambda b, by_pair, _: UCBVI(
         per_pair=by_pair, replans=True, b=b)),
 }  # fmt: skip
 
@@ -155,4 +155,4 @@ def chosen(peer: str) -> Method:
         kind = "pairs" if target.any_stage.any() else "cells"
         return by_name[CHOSEN[peer][kind]].start(model, target, seed)
 
-    return Method(peer, FORMS[peer][0].told, start)
+    return Method(peer, FORMS[peer][0].uses_target, start)

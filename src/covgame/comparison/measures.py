@@ -14,10 +14,10 @@ from covgame.baselines.pedel import Pedel
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL, RULES
 from covgame.baselines.ucbvi import BPIUCBVI
-from covgame.bench.dense import DensePlanner
-from covgame.bench.experiments import DENSE, LEAST_LIMIT, WHOLE, Experiment
-from covgame.bench.methods import APART, DELTA, method_named
-from covgame.bench.results import Row
+from covgame.comparison.dense import DensePlanner
+from covgame.comparison.experiments import DENSE, LEAST_LIMIT, WHOLE, Experiment
+from covgame.comparison.methods import APART, DELTA, method_named
+from covgame.comparison.results import Row
 from covgame.errors import BadInput
 from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts

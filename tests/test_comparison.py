@@ -1,4 +1,4 @@
-"""The benchmark: experiments as data, results that survive, tables that say what was measured."""
+"""The comparison: experiments as data, results that survive, tables that say what was measured."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from covgame.bench import measures, running, tables
-from covgame.bench.experiments import (
+from covgame.comparison import measures, running, summaries
+from covgame.comparison.experiments import (
     CELLS,
     DENSE,
     FEW,
@@ -32,16 +32,17 @@ from covgame.bench.experiments import (
     experiments_of,
     seeds_of,
 )
-from covgame.bench.forms import CHOSEN, FORMS
-from covgame.bench.measures import KINDS, measure, priced, world
-from covgame.bench.methods import AUTHORS, MISSING, OURS, PEERS, method_named
-from covgame.bench.results import Journal, Result, Row, read_results, write_results
-from covgame.bench.running import run
+from covgame.comparison.forms import CHOSEN, FORMS
+from covgame.comparison.markdown import update_page
+from covgame.comparison.measures import KINDS, measure, priced, world
+from covgame.comparison.methods import AUTHORS, MISSING, OURS, PEERS, method_named
+from covgame.comparison.results import Journal, Result, Row, read_results, write_results
+from covgame.comparison.running import run
 from covgame.errors import BadInput
 from covgame.flow.min_flow import min_flow
 
 LOCK = Experiment("cover", "lock", ("uniform:2",), OURS, 0, 10.0)
-UNTOLD = Experiment("cover", "lock", ("uniform:1", "uniform:2"), "RF-Express", 0, 10.0)
+EXPLORING = Experiment("cover", "lock", ("uniform:1", "uniform:2"), "RF-Express", 0, 10.0)
 
 
 def covering(env: str, target: str, method: str, seed: int, tau: float, *, stopped: bool = False,
@@ -93,11 +94,11 @@ def test_constants_are_chosen_on_other_worlds() -> None:
 def test_the_forms_that_are_shown_are_those_that_tuning_chose() -> None:
     """The fewest episodes over phi* on the tuning worlds, for cells and for pairs."""
     root = Path(__file__).parent.parent
-    data = tables.Covering(read_results(root / "benchmarks" / "results" / "tuning.parquet"))
+    data = summaries.Covering(read_results(root / "benchmarks" / "results" / "tuning.parquet"))
     assert data.worlds == list(TUNING_WORLDS)
     for peer, kinds in CHOSEN.items():
         for kind, form in kinds.items():
-            scores = tables.tuned(data, peer, kind)
+            scores = summaries.tuned(data, peer, kind)
             assert len(scores) == len(FORMS[peer])
             assert form == min(scores, key=lambda name: scores[name].mean)
 
@@ -108,7 +109,7 @@ def test_a_peer_runs_once_for_the_targets_of_one_form() -> None:
     assert groups == [("uniform:1", "uniform:2"), ("uniform:3/pair",)]
 
 
-def test_who_is_not_told_the_target_runs_once_for_all() -> None:
+def test_who_does_not_use_the_target_runs_once_for_all() -> None:
     sweep = Sweep("cover", ("lock",), (OURS, "RF-Express"), ("uniform:1", "uniform:2"), 3)
     by_method = [one.method for one in sweep.experiments()]
     assert by_method.count(OURS) == 6
@@ -124,7 +125,7 @@ def test_an_unknown_profile_is_answered_with_the_known_ones() -> None:
 
 
 def test_covering_gives_episodes_and_the_bound_for_every_target() -> None:
-    rows = {(row.measure, row.target): row.value for row in measure(UNTOLD)}
+    rows = {(row.measure, row.target): row.value for row in measure(EXPLORING)}
     assert rows["phi", "uniform:1"] == pytest.approx(rows["phi", "uniform:2"] / 2)
     assert rows["episodes", "uniform:1"] <= rows["episodes", "uniform:2"]
 
@@ -137,11 +138,11 @@ def test_a_run_that_is_stopped_says_so() -> None:
 
 
 def test_measuring_again_gives_the_same() -> None:
-    def told(experiment: Experiment) -> list[Row]:
+    def measured(experiment: Experiment) -> list[Row]:
         return measure(experiment)[:-1]  # the last one is the clock
 
-    for one in (LOCK, UNTOLD):
-        assert told(one) == told(one)
+    for one in (LOCK, EXPLORING):
+        assert measured(one) == measured(one)
 
 
 def test_unbalanced_targets_ask_for_one_to_so_many() -> None:
@@ -198,16 +199,16 @@ def test_a_torn_line_is_as_if_it_was_never_written(tmp_path: Path) -> None:
         file.write('{"experiment": "half')
     with journal.path.open("ab") as raw:
         raw.write(b"\x00\xff")
-    journal.add(UNTOLD, [Row("episodes", 4.0)])
-    assert set(journal.read()) == {LOCK.key, UNTOLD.key}
+    journal.add(EXPLORING, [Row("episodes", 4.0)])
+    assert set(journal.read()) == {LOCK.key, EXPLORING.key}
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     done: list[str] = []
     assert run([LOCK], tmp_path, workers=1, progress=lambda p: done.append(p.last))
-    assert run([LOCK, UNTOLD], tmp_path, workers=1, progress=lambda p: done.append(p.last))
-    assert done == [LOCK.key, UNTOLD.key]
-    assert {result.experiment for result in read_results(tmp_path)} == {LOCK.key, UNTOLD.key}
+    assert run([LOCK, EXPLORING], tmp_path, workers=1, progress=lambda p: done.append(p.last))
+    assert done == [LOCK.key, EXPLORING.key]
+    assert {result.experiment for result in read_results(tmp_path)} == {LOCK.key, EXPLORING.key}
 
 
 def test_an_experiment_that_fails_does_not_take_the_others_along(tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_an_experiment_that_fails_does_not_take_the_others_along(tmp_path: Path)
 
 
 def test_workers_find_the_same(tmp_path: Path) -> None:
-    wanted = [LOCK, UNTOLD]
+    wanted = [LOCK, EXPLORING]
     for workers in (1, 2):
         run(wanted, tmp_path / str(workers), workers=workers)
     alone, together = (
@@ -237,17 +238,17 @@ def test_the_main_table_by_hand() -> None:
         *covering("b", "uniform:1", OURS, 0, 80), *covering("a", "uniform:1", "GOSPRL", 0, 40),
         *covering("b", "uniform:1", "GOSPRL", 0, 100, stopped=True),
     ]  # fmt: skip
-    made = tables.peers(results)
+    made = summaries.peers(results)
     assert "| covgame | 4.00 |" in made  # sqrt(2 * 8); of one run no error is known
     assert "| GOSPRL | > 6.32 |" in made  # sqrt(4 * 10)
 
 
 def test_errors_of_means_by_hand() -> None:
-    one = tables.Estimate.of(np.array([1.0, 3.0]))
+    one = summaries.Estimate.of(np.array([1.0, 3.0]))
     assert one.mean == 2.0
     assert one.error == pytest.approx(1.0)
-    exact = tables.Estimate(8.0, 0.0, at_least=True)
-    both = tables.Estimate.geometric_mean([one, exact])
+    exact = summaries.Estimate(8.0, 0.0, at_least=True)
+    both = summaries.Estimate.geometric_mean([one, exact])
     assert both.mean == pytest.approx(4.0)
     assert both.error == pytest.approx(4.0 * (1.0 / 2.0) / 2)
     assert str(both) == "> 4.00 ± 1.00"
@@ -261,7 +262,7 @@ def test_targets_with_more_seeds_weigh_no_more() -> None:
     for seed in range(20):
         results += covering("a", "uniform:5", OURS, seed, 10)
         results += covering("a", "uniform:5", "GOSPRL", seed, 10)
-    made = tables.ahead(results)
+    made = summaries.ahead(results)
     assert "| GOSPRL | 2.00 (2.00-2.00) | 2.00 (2.00-2.00) |" in made
 
 
@@ -272,8 +273,8 @@ def test_cases_are_counted_by_their_intervals() -> None:
             results += covering(env, "uniform:1", OURS, seed, 10)
             luck = 1.1 if seed % 2 else 1 / 1.1
             results += covering(env, "uniform:1", "GOSPRL", seed, 10 * factor * luck)
-    assert "| GOSPRL | 1 / 1 / 1 |" in tables.cases(results)
-    assert "| GOSPRL | c | `uniform:1` | 0." in tables.wins(results)
+    assert "| GOSPRL | 1 / 1 / 1 |" in summaries.cases(results)
+    assert "| GOSPRL | c | `uniform:1` | 0." in summaries.wins(results)
 
 
 def test_the_ablation_is_over_ours() -> None:
@@ -281,7 +282,7 @@ def test_the_ablation_is_over_ours() -> None:
     for seed in range(5):
         results += covering("a", "uniform:1", OURS, seed, 20)
         results += covering("a", "uniform:1", MISSING, seed, 30)
-    made = tables.ablation(results)
+    made = summaries.ablation(results)
     assert "| covgame, over phi* | 2.00 ± 0.00 |" in made
     assert "reward) | 1.50 (1.50-1.50) |" in made
 
@@ -292,7 +293,7 @@ def test_ahead_compares_seed_by_seed() -> None:
         results += covering("a", "uniform:1", OURS, seed, 10 + seed)
         results += covering("a", "uniform:1", "GOSPRL", seed, 2 * (10 + seed))
         results += covering("a", "uniform:1", "RF-UCRL", seed, (10 + seed) * (0.9 + 0.01 * seed))
-    made = tables.ahead(results)
+    made = summaries.ahead(results)
     assert "| GOSPRL | 2.00 (2.00-2.00) | 2.00 (2.00-2.00) |" in made
     loser = next(line for line in made.splitlines() if "RF-UCRL" in line)
     assert "**0.99" in loser  # not ahead: emphasised
@@ -302,7 +303,7 @@ def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
     rng = np.random.default_rng(3)
     held = 0
     for _ in range(200):
-        low, high = tables.interval([rng.normal(size=20)])
+        low, high = summaries.interval([rng.normal(size=20)])
         held += low <= 0 <= high
     assert held >= 175
 
@@ -312,11 +313,11 @@ def test_pages_are_renewed_between_their_markers(tmp_path: Path) -> None:
     page.write_text(
         "a\n<!-- table: peers -->\nold\n<!-- end -->\n<!-- table: other -->\nx\n<!-- end -->"
     )
-    assert tables.update_page(page, {"peers": "| new |"})
+    assert update_page(page, {"peers": "| new |"})
     assert page.read_text() == (
         "a\n<!-- table: peers -->\n| new |\n<!-- end -->\n<!-- table: other -->\nx\n<!-- end -->"
     )
-    assert not tables.update_page(page, {"peers": "| new |"})
+    assert not update_page(page, {"peers": "| new |"})
 
 
 # ------------------------------------------------------------------------ command line
@@ -340,7 +341,7 @@ def test_the_quick_profile_from_the_command_line(tmp_path: Path) -> None:
     written = json.loads(made.stdout)["written"]
     assert len(written) == 6
     assert all((tmp_path / name).stat().st_size > 500 for name in written)
-    assert set(json.loads(made.stdout)["tables"]) == set(tables.TABLES)
+    assert set(json.loads(made.stdout)["tables"]) == set(summaries.TABLES)
 
 
 @pytest.mark.parametrize(
@@ -420,7 +421,7 @@ def test_a_worker_that_is_killed_is_one_sentence(
     """Running out of memory looks like this."""
     monkeypatch.setattr(running, "_measure", _die)
     with pytest.raises(BadInput, match="fewer --workers"):
-        run([LOCK, UNTOLD], tmp_path, workers=2)
+        run([LOCK, EXPLORING], tmp_path, workers=2)
     assert read_results(tmp_path) == []
 
 
@@ -438,17 +439,17 @@ CLEAR = ("uniform:5", "uniform:50", "unbalanced:100", "uniform:10/pair")
 
 
 @pytest.fixture(scope="module")
-def compared() -> tables.Covering:
-    return tables.Covering(read_results(ROOT / "benchmarks" / "results" / "peers.parquet"))
+def compared() -> summaries.Covering:
+    return summaries.Covering(read_results(ROOT / "benchmarks" / "results" / "peers.parquet"))
 
 
 @pytest.mark.parametrize("target", CLEAR)
-@pytest.mark.parametrize("rival", tables.RIVALS)
+@pytest.mark.parametrize("rival", summaries.RIVALS)
 def test_where_the_readme_says_that_we_are_ahead_we_are(
-    compared: tables.Covering, rival: str, target: str
+    compared: summaries.Covering, rival: str, target: str
 ) -> None:
     strata, _ = compared.behind(compared.worlds, [target], rival)
-    assert not strata or tables.interval(strata)[0] > 0
+    assert not strata or summaries.interval(strata)[0] > 0
 
 
 @pytest.mark.parametrize(
@@ -459,16 +460,18 @@ def test_where_the_readme_says_that_we_are_ahead_we_are(
     ],
 )
 def test_where_the_readme_says_that_nobody_is_ahead_nobody_is(
-    compared: tables.Covering, rival: str, target: str
+    compared: summaries.Covering, rival: str, target: str
 ) -> None:
-    low, high = tables.interval(compared.behind(compared.worlds, [target], rival)[0])
+    low, high = summaries.interval(compared.behind(compared.worlds, [target], rival)[0])
     assert low <= 0 <= high
 
 
-def test_a_peer_is_shown_in_no_worse_form_than_its_authors(compared: tables.Covering) -> None:
+def test_a_peer_is_shown_in_no_worse_form_than_its_authors(compared: summaries.Covering) -> None:
     shown = {
         cells[1].strip(): cells[2:-1]
-        for cells in (line.split("|") for line in tables.peers(compared.results).splitlines()[2:])
+        for cells in (
+            line.split("|") for line in summaries.peers(compared.results).splitlines()[2:]
+        )
     }
     for peer, forms in AUTHORS.items():
         for place, target in enumerate(compared.targets):
@@ -478,20 +481,20 @@ def test_a_peer_is_shown_in_no_worse_form_than_its_authors(compared: tables.Cove
                 assert theirs is None or value <= theirs.mean + 0.005
 
 
-def test_the_readme_counts_the_cases_that_we_lose(compared: tables.Covering) -> None:
-    lost = len(tables.wins(compared.results).splitlines()) - 2
+def test_the_readme_counts_the_cases_that_we_lose(compared: summaries.Covering) -> None:
+    lost = len(summaries.wins(compared.results).splitlines()) - 2
     cases = sum(
         bool(compared.behind([env], [target], rival)[0])
-        for rival, env, target in product(tables.RIVALS, compared.worlds, compared.targets)
+        for rival, env, target in product(summaries.RIVALS, compared.worlds, compared.targets)
     )
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert f"{lost} of {cases:,} cases" in readme
-    river = [line for line in tables.wins(compared.results).splitlines()
+    river = [line for line in summaries.wins(compared.results).splitlines()
              if "RiverSwim" in line and "uniform:1/pair" in line]  # fmt: skip
     assert f"{len(river)} peers beat us on RiverSwim" in readme
 
 
-def test_the_suite_has_the_seeds_that_readme_says(compared: tables.Covering) -> None:
+def test_the_suite_has_the_seeds_that_readme_says(compared: summaries.Covering) -> None:
     runs = [
         len(compared.ratios(env, target, OURS)[0])
         for env, target in product(compared.worlds, compared.targets)

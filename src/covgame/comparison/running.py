@@ -12,8 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from covgame.bench.experiments import Experiment
-from covgame.bench.results import RESULTS, Journal, Result, Row, write_results
+from covgame.comparison.experiments import Experiment
+from covgame.comparison.results import RESULTS, Journal, Result, Row, write_results
 from covgame.errors import BadInput
 from covgame.interruption import SIGNALS, Interruption
 
@@ -80,7 +80,7 @@ def _measured(
 def _one_by_one(
     experiments: Sequence[Experiment], interruption: Interruption
 ) -> Iterator[tuple[Experiment, list[Row]]]:
-    from covgame.bench.measures import measure
+    from covgame.comparison.measures import measure
 
     for one in experiments:
         if interruption.wanted:
@@ -126,7 +126,7 @@ def _by_workers(
 
 
 def _measure(experiment: Experiment) -> list[Row]:
-    from covgame.bench.measures import measure
+    from covgame.comparison.measures import measure
 
     return measure(experiment)
 

@@ -29,7 +29,7 @@ class Method:
     """One way of collecting episodes."""
 
     name: str
-    told: bool  # whether it is told the target; if not, one run serves all targets
+    uses_target: bool  # if not, one run serves all targets
     start: Start
 
 
@@ -58,7 +58,7 @@ def our_game(
 
 
 def practical(make: Callable[[int], Peer], *, per_pair: bool = False) -> Start:
-    """A peer that is not told the target.
+    """A peer that does not use the target.
 
     Its stages share what they learn as ours do; ``per_pair`` it does not tell them apart at all.
     """
@@ -73,7 +73,7 @@ def practical(make: Callable[[int], Peer], *, per_pair: bool = False) -> Start:
 
 
 def published(make: Callable[[], Peer], *, per_pair: bool = False) -> Start:
-    """The same with the constants of its paper: stages apart, or not told apart at all."""
+    """The same with the constants of its paper: stages apart, or all of them together."""
     return lambda model, _, seed: PeerPlayer(
         make(), Counts(model.shape, pooled=per_pair), SimulatedSource(model, seed)
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from covgame.bench.experiments import Experiment
+from covgame.comparison.experiments import Experiment
 from covgame.errors import BadInput
 from covgame.store.folder import write_whole
 

@@ -7,8 +7,8 @@ from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.ucbvi import UCBVI
 from covgame.baselines.uniform_random import UniformRandom
-from covgame.bench.forms import CHOSEN, FORMS, OURS, SCALED, chosen
-from covgame.bench.starting import (
+from covgame.comparison.forms import CHOSEN, FORMS, OURS, SCALED, chosen
+from covgame.comparison.starting import (
     DELTA,
     Method,
     our_game,
@@ -31,14 +31,14 @@ __all__ = ["DELTA", "FORMS", "METHODS", "OURS", "SCALED", "Method", "method_name
 
 APART = "covgame, stages apart"
 PAPER = "CovGame, paper"
-PRACTICAL_TOLD = ("GOSPRL", "Learn2Explore (MOCA)")
-PRACTICAL_UNTOLD = (
+PRACTICAL_WITH_TARGET = ("GOSPRL", "Learn2Explore (MOCA)")
+PRACTICAL_WITHOUT_TARGET = (
     *("RF-Express", "RF-UCRL", "EntGame", "MaxEnt Frank-Wolfe", "RF-RL-Explore", "UCBVI"),
     "uniform random",
 )
-PEERS = (*PRACTICAL_TOLD, *PRACTICAL_UNTOLD)
-PAPER_TOLD = (PAPER, "GOSPRL, paper", "Learn2Explore (MOCA), paper")
-PAPER_UNTOLD = (
+PEERS = (*PRACTICAL_WITH_TARGET, *PRACTICAL_WITHOUT_TARGET)
+PAPER_WITH_TARGET = (PAPER, "GOSPRL, paper", "Learn2Explore (MOCA), paper")
+PAPER_WITHOUT_TARGET = (
     *("RF-Express, paper", "RF-Express, paper, by pair"),
     *("RF-UCRL, authors' code by stage", "RF-UCRL, authors' code"),
     *("EntGame, authors' code by stage", "EntGame, authors' code"),

@@ -1,4 +1,4 @@
-"""Tables from the tidy file, in Markdown: the ones that README and docs show."""
+"""What the tidy file says, summed up: the tables of the comparison in README and docs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
-from covgame.bench import methods as m
-from covgame.bench.experiments import ERRORS, LADDER, POLICIES, RIVER, SUITE
-from covgame.bench.forms import FORMS, KINDS, kind_of
-from covgame.bench.results import Result
+from covgame.comparison import methods as m
+from covgame.comparison.experiments import ERRORS, LADDER, POLICIES, RIVER, SUITE
+from covgame.comparison.forms import FORMS, KINDS, kind_of
+from covgame.comparison.markdown import table
+from covgame.comparison.results import Result
 from covgame.types import FloatArray, IntArray
 
-MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 RESAMPLES = 4_000
 LEVEL = 0.95
 
@@ -219,7 +218,9 @@ def seeds(results: Sequence[Result]) -> str:
 
 def peers_paper(results: Sequence[Result]) -> str:
     """The same with the constants of the papers."""
-    return over_phi(results, (m.PAPER, *m.PAPER_TOLD[1:], *m.PAPER_UNTOLD), seeds=True)
+    return over_phi(
+        results, (m.PAPER, *m.PAPER_WITH_TARGET[1:], *m.PAPER_WITHOUT_TARGET), seeds=True
+    )
 
 
 def ahead(results: Sequence[Result]) -> str:
@@ -426,12 +427,6 @@ def speed(results: Sequence[Result]) -> str:
     return table(["microseconds", *names], rows)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown."""
-    lines = [list(heads), ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def _short(env: str) -> str:
     """What tables call a world: its name in the suite, or the family."""
     if env in SUITE:
@@ -464,18 +459,3 @@ def all_tables(results: Sequence[Result]) -> dict[str, str]:
     """Every table that the results have something for."""
     makers = TABLES | TUNING_TABLES
     return {name: made for name, make in makers.items() if (made := make(results)).count("\n") > 1}
-
-
-def update_page(page: Path, tables: dict[str, str]) -> bool:
-    """Write the tables between their markers; returns whether the page has changed."""
-    text = page.read_text()
-
-    def replaced(match: re.Match[str]) -> str:
-        if match[2] not in tables:
-            return match[0]
-        return f"{match[1]}{tables[match[2]]}\n{match[3]}"
-
-    made = MARKED.sub(replaced, text)
-    if made != text:
-        page.write_text(made)
-    return made != text

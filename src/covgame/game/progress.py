@@ -1,4 +1,4 @@
-"""What is left to do, judged by what was learnt so far."""
+"""How far a game is, and what is left to do, judged by what was learnt so far."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LARGE = 3000
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """How a game stands."""
+class Progress:
+    """How far a game is."""
 
     n_episodes: int
     share_covered: float  # of the visits that are wanted
@@ -30,7 +30,7 @@ class Outlook:
     hardest: list[tuple[Row, float]]  # open rows and their missing visits
 
 
-def outlook(game: Game, most: int = 3) -> Outlook:
+def progress_of(game: Game, most: int = 3) -> Progress:
     """The state of a game, with an estimate of the episodes that are still needed."""
     target = game.target
     missing = np.maximum(target.counts - game.collected, 0.0)
@@ -39,7 +39,7 @@ def outlook(game: Game, most: int = 3) -> Outlook:
     left, unseen, prices = _remainder(game, target, missing)
     order = np.argsort(-(prices * missing + 1e-9 * missing / np.maximum(target.counts, 1)))
     hardest = [i for i in order[:most].tolist() if is_open[i]]
-    return Outlook(
+    return Progress(
         game.counts.n_episodes,
         1.0 - float(missing.sum()) / wanted if wanted else 1.0,
         int(is_open.sum()),
