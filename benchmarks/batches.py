@@ -19,7 +19,7 @@ import covgame as cg
 from benchmarks import _results
 from covgame.comparison.measures import priced, world
 from covgame.game.presets import default_game, paper_game
-from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
+from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, SortedSuccessors, draw_visits
 from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
 
@@ -74,9 +74,9 @@ def one_draw(episodes: int) -> float:
     """Seconds to draw the visits of so many episodes of one policy."""
     model = world(BY_COUNTS)
     policy = cg.plan(model, priced(BY_COUNTS, "uniform:1")[0]).policy
-    draw_visits(Urns(model), policy, 10, np.random.default_rng(0))
+    draw_visits(SortedSuccessors(model), policy, 10, np.random.default_rng(0))
     began = time.perf_counter()
-    draw_visits(Urns(model), policy, episodes, np.random.default_rng(0))
+    draw_visits(SortedSuccessors(model), policy, episodes, np.random.default_rng(0))
     return time.perf_counter() - began
 
 

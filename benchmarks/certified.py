@@ -30,7 +30,7 @@ from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.pac.error_bounds import BestPolicyGap, Range, best_policy, reward_free
 from covgame.pac.mixtures import Structure
-from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.by_counts import SortedSuccessors, draw_visits
 from covgame.targets.target import Target
 from covgame.types import FloatArray, FloatHSA, Policy
 
@@ -182,11 +182,15 @@ def _without_elimination(model: TabularMDP, epsilon: float) -> int:
     """Episodes of the policy that covers in proportion to reachability, until the gap is proved."""
     policy = cg.plan(model, cg.proportional(1.0)).policy
     structure = Structure(known_start=model.initial)
-    counts, urns, rng = Counts(model.shape, pooled=False), Urns(model), np.random.default_rng(0)
+    counts, successors, rng = (
+        Counts(model.shape, pooled=False),
+        SortedSuccessors(model),
+        np.random.default_rng(0),
+    )
     certificate: BestPolicyGap | None = None
     while certificate is None or certificate.gap > epsilon:
         more = max(1, int(GROWTH * counts.n_episodes))
-        counts.add_visits(draw_visits(urns, Policy.stochastic(policy.table), more, rng))
+        counts.add_visits(draw_visits(successors, Policy.stochastic(policy.table), more, rng))
         certificate = best_policy(counts, structure, DELTA, Range())
     return counts.n_episodes
 
@@ -227,7 +231,9 @@ def certificate_time(cells: int) -> dict[str, float]:
     world = model_of(f"garnet:states={cells // 40},actions=4,horizon=10,branching=3", None)
     counts = Counts(world.shape, pooled=False)
     rng = np.random.default_rng(0)
-    counts.add_visits(draw_visits(Urns(world), Policy.uniform(world.shape), 30_000, rng))
+    counts.add_visits(
+        draw_visits(SortedSuccessors(world), Policy.uniform(world.shape), 30_000, rng)
+    )
     answer: dict[str, float] = {"cells": float(world.shape.cells)}
     for name in ("reward_free", "best_policy"):
         for _ in range(2):  # the first one compiles

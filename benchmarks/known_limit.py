@@ -126,7 +126,7 @@ class ShadowPrices:
     def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
         return float(state.weights[row]) if n < target.counts[row] else 0.0
 
-    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+    def weight_fell(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
         del target, state, row, gain
         return False
 

@@ -19,7 +19,7 @@ from benchmarks import _results
 from covgame.flow.active import WellCovered
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
-from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.by_counts import SortedSuccessors, draw_visits
 from covgame.types import Policy
 
 SIZES = [(5, 2, 5), (10, 3, 8), (20, 4, 10), (30, 4, 15), (50, 5, 20)]
@@ -33,7 +33,7 @@ def data(world: TabularMDP) -> Counts:
     mixed = 0.9 * plan.policy.probabilities() + 0.1 / world.shape.actions
     counts = Counts(world.shape, pooled=False)
     rng = np.random.default_rng(0)
-    counts.add_visits(draw_visits(Urns(world), Policy.stochastic(mixed), 10_000, rng))
+    counts.add_visits(draw_visits(SortedSuccessors(world), Policy.stochastic(mixed), 10_000, rng))
     return counts
 
 

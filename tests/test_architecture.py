@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "kernels": BASE | {"game"},
     "pac": BASE | {"mdp", "targets", "flow", "game", "kernels"},
     "sources": BASE | {"mdp", "targets", "game", "kernels"},
-    "baselines": BASE | {"mdp", "targets", "flow", "game", "kernels", "pac", "sources", "players"},
+    "baselines": BASE | {"mdp", "targets", "flow", "game", "kernels", "pac", "sources"},
     "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},

@@ -14,8 +14,8 @@ from covgame.baselines.gosprl import NearestGoal, gosprl
 from covgame.baselines.learn2explore import budget, games
 from covgame.baselines.max_entropy import MaxEntropy
 from covgame.baselines.pedel import Pedel
-from covgame.baselines.peer import ANY, FOREVER, Peer, Stretch
-from covgame.baselines.readable import play_goals, play_stretch
+from covgame.baselines.peer import ANY, FOREVER, Peer, Rollout
+from covgame.baselines.readable import play_goals, play_rollout
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
 from covgame.baselines.rf_ucrl import AUTHORS, RFUCRL, RULES, StoppingRule
@@ -29,7 +29,7 @@ from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.pac.worst_case import worst_reward
-from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.by_counts import SortedSuccessors, draw_visits
 from covgame.players.peers import (
     GoalsPlayer,
     PeerPlayer,
@@ -192,9 +192,9 @@ def test_compiled_peers_play_the_episodes_of_the_readable_ones(
         compiled.play(60 - compiled.counts.n_episodes)
     readable = Counts(model.shape, pooled=pooled, borrowing=borrowing)
     while readable.n_episodes < 60:
-        stretch = peer.ask(readable)
-        for _ in range(min(stretch.episodes, 60 - readable.n_episodes)):
-            play_stretch(stretch, readable, source)
+        rollout = peer.ask(readable)
+        for _ in range(min(rollout.episodes, 60 - readable.n_episodes)):
+            play_rollout(rollout, readable, source)
     np.testing.assert_array_equal(readable.visits, compiled.counts.visits)
     np.testing.assert_array_equal(readable.reward_sums, compiled.counts.reward_sums)
 
@@ -244,9 +244,9 @@ def test_compiled_mixtures_are_the_readable_ones() -> None:
     visits = recounted(compiled, 90)
     peer, readable = RFRLExplore(2, 9, replans=True), Counts(model.shape, pooled=False)
     while readable.n_episodes < 90:
-        stretch = peer.ask(readable)
-        for _ in range(min(stretch.episodes, 90 - readable.n_episodes)):
-            play_stretch(stretch, readable, source)
+        rollout = peer.ask(readable)
+        for _ in range(min(rollout.episodes, 90 - readable.n_episodes)):
+            play_rollout(rollout, readable, source)
     np.testing.assert_array_equal(readable.visits, visits)
 
 
@@ -264,7 +264,9 @@ def test_the_list_of_worths_grows_without_changing() -> None:
 def simulated(model: TabularMDP, episodes: int, seed: int = 0) -> Counts:
     counts = Counts(model.shape, pooled=False)
     rng = np.random.default_rng(seed)
-    counts.add_visits(draw_visits(Urns(model), Policy.uniform(model.shape), episodes, rng))
+    counts.add_visits(
+        draw_visits(SortedSuccessors(model), Policy.uniform(model.shape), episodes, rng)
+    )
     return counts
 
 
@@ -318,11 +320,15 @@ def test_bpi_ucbvi_promises_no_less_than_it_loses() -> None:
 
 def test_pedel_ends_with_the_best_policy() -> None:
     model = world("garnet:states=2,actions=2,horizon=2,branching=2")
-    pedel, counts, urns = Pedel(0.5, 0.1), Counts(model.shape, pooled=False), Urns(model)
+    pedel, counts, successors = (
+        Pedel(0.5, 0.1),
+        Counts(model.shape, pooled=False),
+        SortedSuccessors(model),
+    )
     rng = np.random.default_rng(0)
     while not pedel.done:
-        stretch = pedel.ask(counts)
-        counts.add_visits(draw_visits(urns, stretch.policy(counts), stretch.episodes, rng))
+        rollout = pedel.ask(counts)
+        counts.add_visits(draw_visits(successors, rollout.policy(counts), rollout.episodes, rng))
     best = dp.backward_induction(model.transitions, model.rewards).values
     mine = dp.evaluate(model.transitions, pedel.policy(counts), model.rewards)
     assert float(model.initial @ (best[0] - mine[0])) <= 0.5
@@ -384,10 +390,10 @@ def test_rf_rl_explore_learns_first_and_then_goes_through_what_it_learnt() -> No
     source = SimulatedSource(model, 0)
     lengths, drawn = [], []
     for _ in range(5):
-        stretch = peer.ask(counts)
-        lengths.append(stretch.episodes)
-        for _ in range(min(stretch.episodes, 40)):
-            drawn.append(stretch.policy(counts))
+        rollout = peer.ask(counts)
+        lengths.append(rollout.episodes)
+        for _ in range(min(rollout.episodes, 40)):
+            drawn.append(rollout.policy(counts))
             counts.add(source.play(drawn[-1], counts.n_episodes))
     assert lengths == [3] * 4 + [FOREVER]
     assert all((table == ANY).sum() == 1 for table in peer.learnt)
@@ -425,7 +431,7 @@ def test_who_replans_does_not_try_the_same_twice_in_an_episode() -> None:
     tried = {}
     for replans in (False, True):
         peer, counts = RFExpress(per_pair=True, replans=replans), Counts(shape, pooled=True)
-        play_stretch(peer.ask(counts), counts, source)
+        play_rollout(peer.ask(counts), counts, source)
         tried[replans] = int((counts.visits.sum(axis=0) > 0).sum())
     assert tried == {False: 1, True: 4}
 
@@ -516,4 +522,4 @@ def test_the_watch_keeps_to_its_limits() -> None:
 def test_a_stretch_may_be_one_policy() -> None:
     model = world(STATIONARY)
     policy = Policy.uniform(model.shape)
-    assert Stretch(policy, 3).policy(Counts(model.shape, pooled=True)) is policy
+    assert Rollout(policy, 3).policy(Counts(model.shape, pooled=True)) is policy

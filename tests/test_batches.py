@@ -26,7 +26,7 @@ from covgame.players import lazy as batched
 from covgame.players.by_counts import (
     MOST_EPISODES,
     CountsPlayer,
-    Urns,
+    SortedSuccessors,
     draw_visits,
     rounds_by_counts,
     split,
@@ -51,7 +51,7 @@ def test_counted_visits_add_up(world: TabularMDP, seed: int, stochastic: bool) -
     policy = random_policy(rng, world.shape)
     if not stochastic:
         policy = Policy.deterministic(policy.probabilities().argmax(axis=2), world.shape.actions)
-    seen = draw_visits(Urns(world), policy, 10_000, rng)
+    seen = draw_visits(SortedSuccessors(world), policy, 10_000, rng)
     H, S, A = world.shape.hsa
     assert seen.starts.sum() == seen.visits[0].sum() == 10_000
     assert (seen.visits[policy.probabilities() == 0] == 0).all()
@@ -79,7 +79,7 @@ def test_counts_and_trajectories_have_one_distribution(name: str, stochastic: bo
     played, source = Counts(world.shape, pooled=False), SimulatedSource(world, 1)
     for number in range(episodes):
         played.add(source.play(policy, number))
-    drawn = draw_visits(Urns(world), policy, episodes, np.random.default_rng(2))
+    drawn = draw_visits(SortedSuccessors(world), policy, episodes, np.random.default_rng(2))
     exact = dp.occupancy(world.transitions, policy)
     for visits in (played.visits, drawn.visits):
         for h in range(world.shape.horizon):
@@ -100,7 +100,10 @@ def test_the_variance_of_counts_is_the_binomial_one() -> None:
     world = cg.make("riverswim:states=4,horizon=5").require_model("a test")
     policy = random_policy(np.random.default_rng(0), world.shape)
     draws = np.array(
-        [draw_visits(Urns(world), policy, 500, np.random.default_rng(i)).visits for i in range(800)]
+        [
+            draw_visits(SortedSuccessors(world), policy, 500, np.random.default_rng(i)).visits
+            for i in range(800)
+        ]
     )
     exact = dp.occupancy(world.transitions, policy)
     expected = 500 * exact * (1 - exact)
@@ -126,7 +129,7 @@ def test_counted_rewards_have_their_mean_and_variance() -> None:
     world = cg.make("garnet:states=4,actions=2,horizon=3").require_model("a test")
     policy = random_policy(np.random.default_rng(0), world.shape)
     sums = [
-        draw_visits(Urns(world), policy, 200, np.random.default_rng(i)).reward_sums
+        draw_visits(SortedSuccessors(world), policy, 200, np.random.default_rng(i)).reward_sums
         for i in range(600)
     ]
     exact = dp.occupancy(world.transitions, policy) * world.rewards
@@ -143,7 +146,7 @@ def test_many_transitions_count_as_one_by_one() -> None:
     for pooled, borrowing in ((True, False), (False, False), (False, True)):
         many, single = (Counts(world.shape, pooled=pooled, borrowing=borrowing) for _ in range(2))
         for seed in range(3):
-            seen = draw_visits(Urns(world), policy, 20, np.random.default_rng(seed))
+            seen = draw_visits(SortedSuccessors(world), policy, 20, np.random.default_rng(seed))
             many.add_visits(seen)
             for cell, successor, times in seen.moves:
                 row = cell % world.shape.pairs if pooled else cell
@@ -161,7 +164,7 @@ def test_datasets_are_put_together() -> None:
     policy = random_policy(np.random.default_rng(0), world.shape)
     together, first, second = (Counts(world.shape, pooled=False) for _ in range(3))
     for seed, counts in enumerate((first, second)):
-        seen = draw_visits(Urns(world), policy, 50, np.random.default_rng(seed))
+        seen = draw_visits(SortedSuccessors(world), policy, 50, np.random.default_rng(seed))
         counts.add_visits(seen)
         together.add_visits(seen)
     first.include(second)

@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import covgame
-from covgame.kernels import compiling, confidence, game
+from covgame.kernels import compiling
 
 PACKAGE = Path(covgame.__file__).parent
 
@@ -20,8 +21,8 @@ PACKAGE = Path(covgame.__file__).parent
 def dispatchers() -> list[object]:
     return [
         value
-        for module in (game, confidence)
-        for value in vars(module).values()
+        for name in compiling.KERNELS
+        for value in vars(import_module(f"covgame.kernels.{name}")).values()
         if hasattr(value, "py_func")
     ]
 

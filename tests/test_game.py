@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import covgame as cg
 from covgame.episodes import LAST, Episode
 from covgame.game.adversary import (
-    NOTABLE,
+    REPLAN_LOG_RATIO,
     Adversary,
     MissingOnly,
     TargetAware,
@@ -638,7 +638,10 @@ def test_a_group_loses_weight_within_an_episode() -> None:
     revised = {n: game.revised_weights(cells[:n]) for n in range(1, 7)}
     for n, weights in revised.items():
         # The exponent falls by 3 c_max/9 n/c = n/3, and is looked at every 0.35.
-        if math.floor(n / 3 / NOTABLE) == math.floor((n - 1) / 3 / NOTABLE) and n < 6:
+        if (
+            math.floor(n / 3 / REPLAN_LOG_RATIO) == math.floor((n - 1) / 3 / REPLAN_LOG_RATIO)
+            and n < 6
+        ):
             assert weights is None
         else:
             assert weights is not None

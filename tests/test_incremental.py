@@ -16,7 +16,7 @@ from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import default_game, paper_game
-from covgame.kernels import game as kernel
+from covgame.kernels import layout, replanner
 from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import CompiledPlayer
 from covgame.sources.simulated import SimulatedSource
@@ -85,7 +85,7 @@ def assert_plays_the_same(
     full, kept = make(target), make(target)
     planning_all = player_of(full, world, incremental=False, most=max(sizes))
     keeping = player_of(kept, world, incremental=True, most=max(sizes))
-    assert keeping.standing is not None
+    assert keeping.plan_cache is not None
     while not full.covered and full.counts.n_episodes < most:
         size = sizes[full.counts.n_episodes % len(sizes)]
         assert_same_episodes(play(planning_all, size), play(keeping, size))
@@ -144,7 +144,7 @@ def test_plans_agree_wherever_an_episode_can_be(pooled: bool) -> None:
         play(scratch, 13)
         scratch.ask()
         replan(player)
-        known = (player.standing.flags.T & kernel.KNOWN) > 0
+        known = (player.plan_cache.flags.T & layout.KNOWN) > 0
         assert known.any()
         np.testing.assert_array_equal(
             player.workspace.chosen[known], scratch.workspace.chosen[known]
@@ -155,8 +155,8 @@ def test_plans_agree_wherever_an_episode_can_be(pooled: bool) -> None:
 
 def replan(player: CompiledPlayer) -> None:
     """Bring a kept plan up to date without playing."""
-    kernel._replan(
-        player.learnt, player.by_stage, player.optimism, player.workspace, player.standing,
+    replanner.replan(
+        player.learnt, player.by_stage, player.optimism, player.workspace, player.plan_cache,
         player.memory, 0,
     )  # fmt: skip
 
@@ -203,9 +203,9 @@ def test_where_much_is_due_plans_are_made_as_a_whole_and_kept_again() -> None:
     whole = []
     for _ in range(1500):
         player.play(1)
-        whole.append(player.standing.tally[kernel.WHOLE] > 0)
+        whole.append(player.plan_cache.tally[layout.WHOLE] > 0)
     assert any(whole)
-    assert not all(whole[-kernel.WHOLE_PLANS - 10 :])
+    assert not all(whole[-replanner.WHOLE_PLANS - 10 :])
 
 
 @pytest.mark.parametrize("pooled", [True, False])
@@ -218,10 +218,10 @@ def test_a_large_world_is_not_planned_all_anew(pooled: bool) -> None:
     game = default_game(target, pooled=pooled)
     player = player_of(game, world, incremental=True, most=100)
     play(player, 100)
-    before = int(player.standing.tally[kernel.PLANNED])
+    before = int(player.plan_cache.tally[layout.PLANNED])
     episodes = len(play(player, 50))
-    share = (player.standing.tally[kernel.PLANNED] - before) / (
-        episodes * player.standing.flags.size
+    share = (player.plan_cache.tally[layout.PLANNED] - before) / (
+        episodes * player.plan_cache.flags.size
     )
     assert 0 < share < 0.2
 
@@ -231,4 +231,4 @@ def test_the_papers_players_plan_everything() -> None:
     world = cg.make("chain:states=5,horizon=6").require_model("a test")
     target = parse_request("uniform:3").resolve(world.transitions)
     player = player_of(paper_game(target, delta=0.1), world, incremental=True, most=10)
-    assert player.standing is None
+    assert player.plan_cache is None

@@ -15,7 +15,7 @@ from covgame.game.presets import paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.pac.principle import ImplicitElimination
-from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, Urns, draw_visits
+from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, SortedSuccessors, draw_visits
 from covgame.targets.target import Target
 from covgame.types import FloatArray, Shape
 from tests.learning import learn
@@ -142,7 +142,9 @@ def test_values_of_stochastic_policies_concentrate(seed: int) -> None:
     world = random_world(rng, Shape(3, 3, 2), ending=0.1)
     counts = Counts(world.shape, pooled=False)
     for _ in range(8):
-        counts.add_visits(draw_visits(Urns(world), random_policy(rng, world.shape), 80, rng))
+        counts.add_visits(
+            draw_visits(SortedSuccessors(world), random_policy(rng, world.shape), 80, rng)
+        )
     seen = counts.visits > 0
     reachable = np.repeat(dp.reachable(world.transitions)[:, :, None], 2, axis=2)
     assume(seen[reachable].all())

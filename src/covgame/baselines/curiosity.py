@@ -1,9 +1,9 @@
 """Planning on what visits are worth: the backbone that most peers share.
 
-A cell that was visited n times is worth ``worth(n)``, and a policy is found by backward induction:
+A cell that was visited n times earns a ``bonus(n)``; a policy is found by backward induction:
 
-    Q_h = min(cap_h, c(t) + worth(n) + cap_h width(n) + r_h + slope p_hat V_{h+1}
-                     + sqrt(spread(n) Var V_{h+1}))
+    Q_h = min(cap_h, c(t) + bonus(n) + cap_h width(n) + r_h + slope p_hat V_{h+1}
+                     + sqrt(variance_scale(n) Var V_{h+1}))
 
 and Q_h = cap_h where no transition was seen. Bonuses of RF-UCRL, RF-Express, UCBVI and the
 rewards of entropy methods are all such functions of n; the peers differ in nothing else.
@@ -45,9 +45,9 @@ class Curiosity:
     """What visits are worth, and how far the recursion may go."""
 
     caps: FloatArray  # (H,)
-    worth: OfVisits = nothing
+    bonus: OfVisits = nothing
     width: OfVisits = nothing  # in units of the stage's cap
-    spread: OfVisits = nothing
+    variance_scale: OfVisits = nothing  # of the variance under the root
     slope: float = 1.0
     reward: FloatHSA | None = None  # known beforehand
     learns_rewards: bool = False  # adds the mean reward seen so far
@@ -58,7 +58,7 @@ class Curiosity:
     _listed: list[FloatArray] = field(default_factory=list, repr=False)  # (3, visits), if asked for
 
     def listed(self, most: int) -> FloatArray:
-        """``worth``, ``width`` and ``spread`` of 0, 1, ..., ``most`` and more visits, (3, more)."""
+        """``bonus``, ``width``, ``variance_scale`` of 0 to ``most`` and more visits: (3, more)."""
         if not self._listed or self._listed[0].shape[1] <= most:
             chunks = [
                 self._computed(np.arange(first, first + CHUNK))
@@ -70,7 +70,7 @@ class Curiosity:
     def _computed(self, visits: IntArray) -> FloatArray:
         with np.errstate(divide="ignore"):
             n = visits.astype(np.float64)
-            return np.array([self.worth(n), self.width(n), self.spread(n)])
+            return np.array([self.bonus(n), self.width(n), self.variance_scale(n)])
 
     def policy(self, counts: Counts) -> Policy:
         """The policy that collects most of it, as far as the counts can tell."""
@@ -85,9 +85,9 @@ class Curiosity:
         following = np.zeros(shape.states)
         for h in reversed(range(shape.horizon)):
             n, cap = visits[h].ravel(), self.caps[h] * scale
-            worth, width, spread = self._of(n)
+            bonus, width, variance_scale = self._of(n)
             with np.errstate(invalid="ignore"):
-                q = constant + worth + cap * width
+                q = constant + bonus + cap * width
             if self.reward is not None:
                 q = q + self.reward[h].ravel()
             if self.learns_rewards:
@@ -99,7 +99,7 @@ class Curiosity:
                 if not self.clips:
                     mean = np.where(untried, float(np.cumsum(following)[-1]) / shape.states, mean)
                 with np.errstate(invalid="ignore"):
-                    q = q + self.slope * mean + np.sqrt(spread * variance)
+                    q = q + self.slope * mean + np.sqrt(variance_scale * variance)
                 q = np.where(untried, cap, q) if self.clips else q
             q = (np.fmin(q, cap) if self.clips else q).reshape(shape.states, shape.actions)
             chosen[h] = greedy(q, visits[h])
@@ -124,7 +124,7 @@ class Curiosity:
         return constant, constant
 
     def _of(self, visits: IntArray) -> FloatArray:
-        """``worth``, ``width`` and ``spread`` of numbers of visits."""
+        """``bonus``, ``width`` and ``variance_scale`` of numbers of visits."""
         most = int(visits.max(initial=0))
         if most < MOST_LISTED:
             return self.listed(most)[:, visits]

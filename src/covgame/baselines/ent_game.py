@@ -50,7 +50,7 @@ class EntGame(CuriousPeer):
         return Curiosity(
             left,
             lambda n: _surprise(n) + self.b * largest / np.maximum(n, 0.5),
-            spread=lambda n: self.b / np.maximum(n, 0.5),
+            variance_scale=lambda n: self.b / np.maximum(n, 0.5),
             log_offset=offset,
             per_pair=self.per_pair,
         )

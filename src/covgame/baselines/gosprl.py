@@ -25,6 +25,7 @@ from covgame.game.adversary import MissingOnly
 from covgame.game.counts import Counts, SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import greedy
+from covgame.kernels import layout
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray, FloatHSA, IntArray, Policy
 
@@ -120,15 +121,14 @@ class CompiledNearestGoal(NearestGoal):
     """The same plans from compiled code."""
 
     def plan(self, counts: Counts, reward: FloatHSA) -> Policy:
-        from covgame.kernels import game as kernel
-        from covgame.players.compiled import learnt_arrays
+        from covgame.kernels import shortest_path as kernel
 
         shape = counts.shape
         goals = reward.reshape(shape.horizon, -1) > 0
         chosen = np.zeros(shape.hs, dtype=np.int64)
         nearest_goal: Any = kernel.nearest_goal
         nearest_goal(
-            learnt_arrays(kernel, counts), counts.n_episodes, goals, self.unions(counts), self.b,
+            layout.count_arrays(counts), counts.n_episodes, goals, self.unions(counts), self.b,
             MOST_ROUNDS, CLOSE, chosen, np.zeros((2, 2, shape.states + 1)),
             np.zeros((2, shape.pairs)),
         )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import Rollout
 from covgame.flow.min_flow import min_flow
 from covgame.game.adversary import TargetAware
 from covgame.game.counts import Counts
@@ -30,9 +30,9 @@ class FlowPolicy:
         """The policy of phi*."""
         return cls(min_flow(transitions, target).policy)
 
-    def ask(self, counts: Counts) -> Stretch:
+    def ask(self, counts: Counts) -> Rollout:
         del counts
-        return Stretch(self.policy)
+        return Rollout(self.policy)
 
 
 def adaptive(transitions: Transitions, target: Target) -> Game:

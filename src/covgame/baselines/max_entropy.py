@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import Rollout
 from covgame.game.counts import Counts
 
 
@@ -28,7 +28,7 @@ class MaxEntropy:
     per_pair: bool = False
     replans: bool = False
 
-    def ask(self, counts: Counts) -> Stretch:
+    def ask(self, counts: Counts) -> Rollout:
         sigma = self.smoothing
         oracle = Curiosity(
             np.arange(counts.shape.horizon, 0, -1.0),
@@ -38,5 +38,5 @@ class MaxEntropy:
             replans=self.replans,
         )
         if self.episodes == 1:
-            return Stretch(oracle)
-        return Stretch(oracle.policy(counts), self.episodes)
+            return Rollout(oracle)
+        return Rollout(oracle.policy(counts), self.episodes)

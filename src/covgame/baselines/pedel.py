@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import Rollout
 from covgame.baselines.rf_express import RFExpress
 from covgame.game.counts import Counts
 from covgame.mdp import dp
@@ -43,20 +43,20 @@ class Pedel:
     active: list[Policy] = field(default_factory=list)
     done: bool = False
 
-    def ask(self, counts: Counts) -> Stretch:
+    def ask(self, counts: Counts) -> Rollout:
         """The next step of the design."""
         if not self.round:
             if _begins(counts):
-                return Stretch(RFExpress().curiosity(counts.shape), 1)
+                return Rollout(RFExpress().curiosity(counts.shape), 1)
             self.active, self.round = list(deterministic_policies(counts.kernel())), 1
         while not self.done:
             occupancies = [dp.occupancy(counts.kernel(), policy) for policy in self.active]
             reward = self._gradient(counts, np.array(occupancies))
             if reward is not None:
                 best = dp.backward_induction(counts.kernel(), reward).policy
-                return Stretch(best, max(1, int(GROWTH * counts.n_episodes)))
+                return Rollout(best, max(1, int(GROWTH * counts.n_episodes)))
             self._eliminate(counts, np.array(occupancies))
-        return Stretch(self.policy(counts), 1)
+        return Rollout(self.policy(counts), 1)
 
     def policy(self, counts: Counts) -> Policy:
         """The best active policy by the data."""

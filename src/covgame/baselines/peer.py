@@ -38,7 +38,7 @@ class Mixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
+class Rollout:
     """What to play for so many episodes: a policy, or a plan that is renewed before each."""
 
     plan: Policy | Curiosity | Mixture
@@ -52,7 +52,7 @@ class Stretch:
 class Peer(Protocol):
     """A method of exploring. It never sees the world, only what was counted in it."""
 
-    def ask(self, counts: Counts) -> Stretch:
+    def ask(self, counts: Counts) -> Rollout:
         """What to play next; asked again when that is played."""
         ...
 
@@ -73,6 +73,6 @@ class CuriousPeer(ABC):
     def curiosity(self, shape: Shape) -> Curiosity:
         """What visits are worth to it."""
 
-    def ask(self, counts: Counts) -> Stretch:
+    def ask(self, counts: Counts) -> Rollout:
         """The same for ever."""
-        return Stretch(replace(self.curiosity(counts.shape), replans=self.replans))
+        return Rollout(replace(self.curiosity(counts.shape), replans=self.replans))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from copy import deepcopy
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import Rollout
 from covgame.episodes import Episode
 from covgame.game.counts import Counts
 from covgame.game.game import Game
@@ -18,9 +18,9 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.types import Policy
 
 
-def play_stretch(stretch: Stretch, counts: Counts, source: SimulatedSource) -> None:
+def play_rollout(rollout: Rollout, counts: Counts, source: SimulatedSource) -> None:
     """Play and count one episode of what a peer wants to play."""
-    plan, policy = stretch.plan, stretch.policy(counts)
+    plan, policy = rollout.plan, rollout.policy(counts)
     if isinstance(plan, Curiosity) and plan.replans:
         episode = _replanning(
             policy, counts.n_episodes, source,

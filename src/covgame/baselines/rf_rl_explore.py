@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.baselines.peer import ANY, Mixture, Stretch
+from covgame.baselines.peer import ANY, Mixture, Rollout
 from covgame.game.counts import Counts
 from covgame.types import FloatArray, IntArray, Shape
 
@@ -35,7 +35,7 @@ def reaching(shape: Shape, h: int, s: int, *, per_pair: bool = False) -> Curiosi
     reward = np.zeros(shape.hsa)
     reward[h, s] = 1.0
     caps = np.where(np.arange(shape.horizon) <= h, 1.0, 0.0)
-    return Curiosity(caps, _bonus, spread=_bonus, reward=reward, per_pair=per_pair)
+    return Curiosity(caps, _bonus, variance_scale=_bonus, reward=reward, per_pair=per_pair)
 
 
 def _bonus(n: FloatArray) -> FloatArray:
@@ -53,15 +53,15 @@ class RFRLExplore:
     learnt: list[IntArray] = field(default_factory=list)  # (H, S), ANY at their goals
     learning: Curiosity | None = None
 
-    def ask(self, counts: Counts) -> Stretch:
+    def ask(self, counts: Counts) -> Rollout:
         shape = counts.shape
         if self.learning is not None:
             table = self.learning.policy(counts).table.copy()
             table[divmod(len(self.learnt), shape.states)] = ANY
             self.learnt.append(table)
         if len(self.learnt) == shape.horizon * shape.states:
-            return Stretch(Mixture(np.array(self.learnt), self.seed, STREAM))
+            return Rollout(Mixture(np.array(self.learnt), self.seed, STREAM))
         goal = divmod(len(self.learnt), shape.states)
         bonus = reaching(shape, *goal, per_pair=self.per_pair)
         self.learning = replace(bonus, replans=self.replans)
-        return Stretch(self.learning, self.episodes_each)
+        return Rollout(self.learning, self.episodes_each)

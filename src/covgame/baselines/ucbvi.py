@@ -48,14 +48,14 @@ class UCBVI(CuriousPeer):
             return Curiosity(
                 left,
                 lambda n: self.b * H / np.maximum(n, 0.5),
-                spread=lambda n: self.b / np.maximum(n, 0.5),
+                variance_scale=lambda n: self.b / np.maximum(n, 0.5),
                 learns_rewards=True,
                 per_pair=self.per_pair,
             )
         return Curiosity(
             left,
             lambda n: 14 * H**2 * threshold(n, shape, delta) / n,
-            spread=lambda n: 9 * value_threshold(n, shape, delta) / np.maximum(n, 0.5),
+            variance_scale=lambda n: 9 * value_threshold(n, shape, delta) / np.maximum(n, 0.5),
             learns_rewards=True,
             per_pair=self.per_pair,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from covgame.baselines.peer import Stretch
+from covgame.baselines.peer import Rollout
 from covgame.game.counts import Counts
 from covgame.types import Policy
 
@@ -13,5 +13,5 @@ from covgame.types import Policy
 class UniformRandom:
     """What most people do first."""
 
-    def ask(self, counts: Counts) -> Stretch:
-        return Stretch(Policy.uniform(counts.shape))
+    def ask(self, counts: Counts) -> Rollout:
+        return Rollout(Policy.uniform(counts.shape))

@@ -24,7 +24,7 @@ from covgame.game.counts import Counts
 from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.by_counts import SortedSuccessors, draw_visits
 from covgame.players.compiled import CompiledPlayer
 from covgame.players.peers import episodes_to_cover
 from covgame.runs.learn import explore, identify
@@ -154,11 +154,11 @@ def _by_counts(
     model: TabularMDP, experiment: Experiment, policy: Callable[[Counts], Policy]
 ) -> Iterator[tuple[Counts, bool]]:
     """Rounds of 2% of the episodes, by counts; (counts, whether a mark was passed)."""
-    counts, urns, mark = Counts(model.shape, pooled=False), Urns(model), 1.0
+    counts, successors, mark = Counts(model.shape, pooled=False), SortedSuccessors(model), 1.0
     while counts.n_episodes < experiment.limit:
         more = max(1, int(GROWTH * counts.n_episodes))
         rng = np.random.default_rng([experiment.seed, STREAM, counts.n_episodes])
-        counts.add_visits(draw_visits(urns, policy(counts), more, rng))
+        counts.add_visits(draw_visits(successors, policy(counts), more, rng))
         passed = counts.n_episodes >= mark
         if passed:
             mark = counts.n_episodes * 10 ** (1 / MARKS_PER_DECADE)
@@ -186,12 +186,12 @@ def _identified(experiment: Experiment, model: TabularMDP, wanted: float) -> tup
         return run.n_episodes, run.policy
     if experiment.method.startswith("PEDEL"):
         pedel = Pedel(wanted, DELTA)
-        counts, urns = Counts(model.shape, pooled=False), Urns(model)
+        counts, successors = Counts(model.shape, pooled=False), SortedSuccessors(model)
         while not pedel.done and counts.n_episodes < experiment.limit:
-            stretch = pedel.ask(counts)
+            rollout = pedel.ask(counts)
             rng = np.random.default_rng([experiment.seed, STREAM, counts.n_episodes])
             if not pedel.done:
-                seen = draw_visits(urns, stretch.policy(counts), stretch.episodes, rng)
+                seen = draw_visits(successors, rollout.policy(counts), rollout.episodes, rng)
                 counts.add_visits(seen)
         return counts.n_episodes, pedel.policy(counts)
     bpi = BPIUCBVI(DELTA)

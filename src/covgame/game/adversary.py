@@ -22,17 +22,17 @@ Gains = dict[int, int]
 RATE = math.sqrt(2 * (math.sqrt(2) - 1) / (math.e - 2))
 """C in the learning rate of Cesa-Bianchi, Mansour and Stoltz (Theorem 5)."""
 
-STALE = 0.97
+RATE_UPDATE_RATIO = 0.97
 """The target-aware adversary changes its rate when it has fallen below this share."""
 
-FADED = 1e-3
+MIN_TOTAL_WEIGHT = 1e-3
 """Weights are computed anew when their sum, at least 1 then, has become so small.
 
 The sum is kept up by additions and subtractions; much smaller, it would be rounding errors.
 """
 
-NOTABLE = 0.35
-"""A weight that falls by exp(-NOTABLE) within an episode is worth planning the rest anew."""
+REPLAN_LOG_RATIO = 0.35
+"""When a weight has fallen by exp(-0.35) within an episode, the rest is planned anew."""
 
 
 @dataclass(eq=False)
@@ -70,7 +70,7 @@ class Adversary(Protocol):
         """The weight that a row would have with n visits."""
         ...
 
-    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+    def weight_fell(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
         """Whether the last of an episode's visits to an open row made its weight much smaller."""
         ...
 
@@ -124,7 +124,7 @@ class WeightedMajority:
         del target, n
         return float(state.weights[row])
 
-    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+    def weight_fell(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
         del target, state, row, gain
         return False
 
@@ -184,7 +184,7 @@ class TargetAware:
             state.total += weight - state.weights[row]
             state.weights[row] = weight
         wanted = learning_rate(len(target), state.variance, _fastest(target))
-        if wanted < STALE * state.rate or state.total < FADED:
+        if wanted < RATE_UPDATE_RATIO * state.rate or state.total < MIN_TOTAL_WEIGHT:
             state.rate = wanted
             self._weigh(target, state, collected)
 
@@ -212,11 +212,11 @@ class TargetAware:
             return 0.0
         return math.exp(_exponent(target, state, n, count) - state.shift)
 
-    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
-        """Whether the exponent has just passed another multiple of ``NOTABLE``."""
+    def weight_fell(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+        """Whether the exponent has just passed another multiple of ``REPLAN_LOG_RATIO``."""
         pace, count = state.rate * _largest(target), float(target.whole_counts[row])
         before, now = pace * (gain - 1) / count, pace * gain / count
-        return math.floor(now / NOTABLE) > math.floor(before / NOTABLE)
+        return math.floor(now / REPLAN_LOG_RATIO) > math.floor(before / REPLAN_LOG_RATIO)
 
     def _weigh(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         """All weights anew, scaled to a largest one of 1."""
@@ -255,7 +255,7 @@ class MissingOnly:
         del state
         return 1.0 if n < target.counts[row] else 0.0
 
-    def falls(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
+    def weight_fell(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
         del target, state, row, gain
         return False
 

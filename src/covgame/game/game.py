@@ -144,7 +144,7 @@ class Game:
         if not any(self.collected[row] < self.target.counts[row] for row in here):
             return None
         gains = self._gains(cells)
-        if not any(self._turns(row, gains[row]) for row in here):
+        if not any(self._should_replan(row, gains[row]) for row in here):
             return None
         weights = self.state.weights.copy()
         for row, gain in gains.items():
@@ -153,12 +153,14 @@ class Game:
                 weights[row] = self.adversary.weight_of(self.target, self.state, row, n)
         return weights
 
-    def _turns(self, row: int, gain: int) -> bool:
+    def _should_replan(self, row: int, gain: int) -> bool:
         """Whether the last of an episode's visits to a row changes what to go for."""
         missing = self.target.counts[row] - self.collected[row]
         if not self.target.any_stage[row] or gain - 1 >= missing:
             return False
-        return bool(gain >= missing) or self.adversary.falls(self.target, self.state, row, gain)
+        return bool(gain >= missing) or self.adversary.weight_fell(
+            self.target, self.state, row, gain
+        )
 
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""

@@ -15,10 +15,14 @@ from typing import Any
 
 from numba import njit
 
+KERNELS = (
+    *("adversary", "by_counts", "compiling", "confidence", "curiosity", "draws", "episodes"),
+    *("layout", "planner", "policies", "replanner", "shortest_path", "tables"),
+)
 SOURCES = (
     *("episodes.py", "rng.py", "types.py"),
     *("game/adversary.py", "game/counts.py"),
-    *("kernels/compiling.py", "kernels/confidence.py", "kernels/game.py"),
+    *(f"kernels/{name}.py" for name in KERNELS),
 )
 """Every file from which something flows into compiled code, from the package's folder."""
 

@@ -22,6 +22,7 @@ from covgame.errors import TooLarge
 from covgame.game.batches import plan_batch
 from covgame.game.counts import CountedVisits
 from covgame.game.game import Game
+from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import CompiledGame
 from covgame.types import END, FloatArray, IntArray, Policy
@@ -44,7 +45,7 @@ TOO_MANY = "this takes more than 2^62 episodes, more than 64-bit counts can hold
 
 
 @dataclass(frozen=True, eq=False)
-class Urns:
+class SortedSuccessors:
     """A model's successors, the likeliest of each row last.
 
     Whoever comes last takes what is left over, and with it what rounding leaves over.
@@ -60,7 +61,7 @@ class Urns:
         return order, self.model.initial[order]
 
     @cached_property
-    def successors(self) -> tuple[IntArray, IntArray, FloatArray]:
+    def rows(self) -> tuple[IntArray, IntArray, FloatArray]:
         """(start, next state, probability): row i owns the places start[i]:start[i+1]."""
         kernel = self.model.transitions
         row = np.repeat(np.arange(len(kernel.start) - 1), np.diff(kernel.start))
@@ -68,17 +69,20 @@ class Urns:
         return kernel.start, kernel.next_state[order], kernel.probability[order]
 
 
+Urns = SortedSuccessors  # the name before; some tests still use it
+
+
 def draw_visits(
-    urns: Urns, policy: Policy, episodes: int, rng: np.random.Generator
+    successors: SortedSuccessors, policy: Policy, episodes: int, rng: np.random.Generator
 ) -> CountedVisits:
     """The visits of so many episodes of a policy, exact in distribution."""
-    model = urns.model
+    model = successors.model
     H, S, A = model.shape.hsa
     visits, reward_sums = np.zeros((H, S, A), dtype=np.int64), np.zeros((H, S, A))
     starts, moves = np.zeros(S, dtype=np.int64), []
-    states, chances = urns.first
+    states, chances = successors.first
     starts[states] = split(rng, episodes, chances)
-    start, next_state, probability = urns.successors
+    start, next_state, probability = successors.rows
     acting = policy.probabilities()
     present = starts
     for h in range(H):
@@ -124,7 +128,7 @@ def _split_over_actions(rng: np.random.Generator, total: int, chances: FloatArra
 
 def rounds_by_counts(game: Game, model: TabularMDP, seed: int) -> Iterator[CountedVisits]:
     """Play a game by counts until it is covered: the readable form of ``CountsPlayer``."""
-    urns = Urns(model)
+    successors = SortedSuccessors(model)
     while not game.covered:
         rng = stream(seed, game)
         for _ in range(ROUNDS):
@@ -134,7 +138,7 @@ def rounds_by_counts(game: Game, model: TabularMDP, seed: int) -> Iterator[Count
             for number, policy in enumerate(plan_batch(game, policies, each)):
                 if game.covered:
                     return
-                seen = draw_visits(urns, policy, each + (1 if number < more else 0), rng)
+                seen = draw_visits(successors, policy, each + (1 if number < more else 0), rng)
                 game.tell_visits(seen)
                 yield seen
 
@@ -152,40 +156,44 @@ class CountsPlayer(CompiledGame):
     """
 
     def __init__(self, game: Game, model: TabularMDP, seed: int, growth: float = GROWTH) -> None:
-        urns = Urns(model)
-        start, next_state, probability = urns.successors
+        successors = SortedSuccessors(model)
+        start, next_state, probability = successors.rows
         for table in filter(None, (game.counts.table, game.counts.pool)):
             # A row that moves to twice the room as it grows takes up to four times its size.
             stages = model.shape.horizon if model.transitions.stationary else 1
             table.make_room(4 * stages * len(next_state) + 2 * len(table))
         super().__init__(game)
         self.seed, self.growth = seed, growth
-        self.world = self.kernel.Urns(
-            *urns.first,
-            start,
-            next_state,
-            probability,
-            model.stage_rewards,
-            model.transitions.stationary,
+        first_state, first_probability = successors.first
+        self.world = layout.SortedSuccessors(
+            first_state=first_state,
+            first_probability=first_probability,
+            start=start,
+            next_state=next_state,
+            probability=probability,
+            rewards=model.stage_rewards,
+            stationary=model.transitions.stationary,
         )
         _, S, _ = model.shape.hsa
         rows = len(game.target)
-        self.batch = self.kernel.Batch(
-            np.zeros((POLICIES, *model.shape.hs), dtype=np.int64),
-            np.zeros(S, dtype=np.int64),
-            np.zeros(S, dtype=np.int64),
-            np.zeros(S),
-            np.zeros(S),
-            np.zeros(rows),
-            np.zeros(rows),
-            np.zeros(rows),
-            np.zeros(4),
+        self.batch = layout.Batch(
+            policies=np.zeros((POLICIES, *model.shape.hs), dtype=np.int64),
+            present=np.zeros(S, dtype=np.int64),
+            arriving=np.zeros(S, dtype=np.int64),
+            mass=np.zeros(S),
+            arriving_mass=np.zeros(S),
+            gains=np.zeros(rows),
+            anticipated=np.zeros(rows),
+            weights=np.zeros(rows),
+            memory=np.zeros(4),
         )
 
     def play(self, most: int) -> Block:
         """Some rounds, of at most so many episodes in all; nobody sees their steps."""
+        from covgame.kernels import by_counts as kernel
+
         counts = self.game.counts
-        play_counted: Any = self.kernel.play_counted
+        play_counted: Any = kernel.play_counted
         why, played = play_counted(
             ROUNDS, most, MOST_EPISODES, self.growth, counts.n_episodes,
             stream(self.seed, self.game),
@@ -195,6 +203,6 @@ class CountsPlayer(CompiledGame):
         self._put_back()
         first = counts.n_episodes
         counts.n_episodes += played
-        if why == self.kernel.TOO_MANY:
+        if why == layout.TOO_MANY:
             raise TooLarge(TOO_MANY)
         return as_block(first, [])

@@ -21,9 +21,10 @@ from covgame.game.adversary import (
 from covgame.game.counts import YOUNG, Counts, SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
+from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
 from covgame.sources.simulated import STREAM, SimulatedSource
-from covgame.types import FloatArray, IntArray, Policy
+from covgame.types import FloatArray, Policy
 
 
 def blocks(
@@ -49,10 +50,10 @@ class CompiledGame:
     """A game whose planning and bookkeeping run in compiled code; ask and tell are the same."""
 
     def __init__(self, game: Game) -> None:
-        from covgame.kernels import game as kernel
+        from covgame.kernels import episodes, tables
 
         _check_is_compiled(game)
-        self.kernel, self.game = kernel, game
+        self.kernel, self.tables_kernel, self.game = episodes, tables, game
         self.optimism, self.paper = self._optimism()
         self.amid_learning = False
         self.bind()
@@ -67,7 +68,7 @@ class CompiledGame:
         game = self.game
         self.wanted = self._wanted()
         self.reward = game.cell_rewards(game.state.weights)
-        self.workspace = self._workspace()
+        self.workspace = layout.new_workspace(*game.target.shape.hsa, len(game.target))
         self.revised = False
         self._take_up_tables()
 
@@ -77,15 +78,18 @@ class CompiledGame:
         self.tables = (counts.table, counts.pool or SuccessorTable(0))
         self.memory = np.array([state.total, state.variance, state.rate, state.shift])
         self.level = np.array([state.level], dtype=np.int64)
-        self.learnt = learnt_arrays(self.kernel, counts)
+        self.learnt = layout.count_arrays(counts)
         self.by_stage = self.reward.reshape(len(self.reward), -1)
-        self.weighing = self.kernel.Weighing(
-            state.weights, self.reward.reshape(-1), self.by_stage, self.memory
+        self.weighing = layout.WeightArrays(
+            weights=state.weights,
+            reward=self.reward.reshape(-1),
+            stage_reward=self.by_stage,
+            memory=self.memory,
         )
         self.majority = None
         if isinstance(self.game.adversary, WeightedMajority):
-            self.majority = self.kernel.Majority(state.base, self.level)
-        self.kernel.refresh(self.learnt)
+            self.majority = layout.Majority(base=state.base, level=self.level)
+        self.tables_kernel.refresh(self.learnt)
 
     def _put_back(self) -> None:
         """What are numbers in Python, after compiled code has changed them."""
@@ -96,7 +100,7 @@ class CompiledGame:
 
     def ask(self) -> Policy:
         """The policy to play next."""
-        if not self.kernel.has_room(self.learnt):
+        if not self.tables_kernel.has_room(self.learnt):
             self._make_room()
         self.game.begin()
         return self._plan(0)
@@ -201,38 +205,23 @@ class CompiledGame:
     def _missing_only(self) -> bool:
         return isinstance(self.game.adversary, MissingOnly)
 
-    def _wanted(self) -> Any:
+    def _wanted(self) -> layout.TargetArrays:
         game, target = self.game, self.game.target
         whole = isinstance(game.adversary, TargetAware)
         counts = target.whole_counts if whole else target.counts
-        sizes = np.bincount(target.members.row, minlength=len(target))
-        row_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return self.kernel.Wanted(
-            counts,
-            np.array([math.log(count) for count in counts.tolist()]),
-            game.collected,
-            target.any_stage,
-            float(counts.max(initial=0.0)) / target.most_per_episode,
-            smallest_count(target),
-            target.most_per_episode,
-            row_start,
-            target.members.cell,
-            *target.by_cell,
-        )
-
-    def _workspace(self) -> Any:
-        shape, rows = self.game.target.shape, np.arange(len(self.game.target))
-        return self.kernel.Workspace(
-            np.zeros(shape.hs, dtype=np.int64),
-            np.zeros((shape.horizon, shape.states + 1)),
-            np.zeros((9, shape.pairs)),
-            rows,
-            np.zeros_like(rows),
-            np.zeros_like(rows),
-            np.zeros(len(rows)),
-            np.zeros(shape.horizon, dtype=np.int64),
-            np.zeros(shape.horizon, dtype=np.int64),
-            np.zeros(shape.horizon),
+        cell_start, cell_row = target.by_cell
+        return layout.TargetArrays(
+            counts=counts,
+            log_counts=np.array([math.log(count) for count in counts.tolist()]),
+            collected=game.collected,
+            any_stage=target.any_stage,
+            largest=float(counts.max(initial=0.0)) / target.most_per_episode,
+            smallest=smallest_count(target),
+            most=target.most_per_episode,
+            row_start=layout.row_starts(target.members.row, len(target)),
+            row_cell=target.members.cell,
+            cell_start=cell_start,
+            cell_row=cell_row,
         )
 
     def _optimism(self) -> tuple[FloatArray, FloatArray | None]:
@@ -264,13 +253,13 @@ class CompiledPlayer(CompiledGame):
         super().__init__(game)
         self.source, self.most, self.recording = source, most, record
         steps = most * game.target.shape.horizon if record else 0
-        self.record = new_record(self.kernel, most, steps)
-        self.world = world_arrays(self.kernel, source.model)
+        self.record = layout.new_record(most, steps)
+        self.world = world_arrays(source.model)
 
     def _take_up_tables(self) -> None:
         super()._take_up_tables()
         follows = self.incremental and self.paper is None and self.majority is None
-        self.standing: Any = standing_arrays(self.kernel, self.game.counts) if follows else None
+        self.plan_cache: Any = layout.plan_cache(self.game.counts) if follows else None
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
@@ -278,30 +267,19 @@ class CompiledPlayer(CompiledGame):
         play_block: Any = self.kernel.play_block
         why, played, steps = play_block(
             min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
-            self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.standing,
+            self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.plan_cache,
             self.optimism, self.paper, self.majority, self._missing_only,
             self.game.learns_within, self.record, self.recording,
         )  # fmt: skip
         self._put_back()
-        if why == self.kernel.POOL_FULL:
+        if why == layout.POOL_FULL:
             self._make_room()
         first = counts.n_episodes
         counts.n_episodes += played
         return recorded_block(self.record, first, played, steps if self.recording else 0)
 
 
-def new_record(kernel: Any, episodes: int, steps: int) -> Any:
-    """Room for so many episodes and steps."""
-    return kernel.Record(
-        np.zeros(episodes, dtype=np.int64),
-        np.zeros(steps, dtype=np.int64),
-        np.zeros(steps, dtype=np.int64),
-        np.zeros(steps),
-        np.zeros(steps, dtype=np.int64),
-    )
-
-
-def recorded_block(record: Any, first: int, played: int, steps: int) -> Block:
+def recorded_block(record: layout.Record, first: int, played: int, steps: int) -> Block:
     """What compiled code has written on a record."""
     lengths, state, action, reward, next_state = record
     return Block(
@@ -314,57 +292,15 @@ def recorded_block(record: Any, first: int, played: int, steps: int) -> Block:
     )
 
 
-def world_arrays(kernel: Any, model: TabularMDP) -> Any:
+def world_arrays(model: TabularMDP) -> layout.World:
     """A model as compiled code takes it."""
-    return kernel.World(
-        model.initial,
-        model.transitions.start,
-        model.transitions.next_state,
-        model.transitions.probability,
-        model.stage_rewards,
-        model.transitions.stationary,
-    )
-
-
-def learnt_arrays(kernel: Any, counts: Counts) -> Any:
-    """Counts as compiled code takes them."""
-    table, pool = counts.table, counts.pool or SuccessorTable(0)
-    return kernel.Learnt(
-        counts.visits,
-        counts.visits.reshape(-1),
-        counts.reward_sums.reshape(-1),
-        counts.starts,
-        table.rows,
-        table.entries,
-        _used(table),
-        pool.rows,
-        pool.entries,
-        _used(pool),
-        counts.agreement,
-        counts.state_agreement,
-        counts.pooled,
-        counts.pool is not None,
-    )
-
-
-def standing_arrays(kernel: Any, counts: Counts) -> Any:
-    """Room for a plan that follows the counts."""
-    (H, S, _), pairs = counts.shape.hsa, counts.shape.pairs
-    entries = len(counts.table.entries) + (len(counts.pool.entries) if counts.pool else 0)
-    return kernel.Standing(
-        np.zeros((S, H), dtype=np.uint8),
-        np.zeros((H, S), dtype=np.int32),
-        np.zeros(H, dtype=np.int64),
-        np.zeros(H, dtype=np.int64),
-        np.zeros((H, S), dtype=np.int32),
-        np.zeros(H, dtype=np.int64),
-        np.zeros((H, 2 * pairs)),
-        np.zeros(H),
-        np.zeros(3),
-        np.zeros(0 if counts.pooled else H * S, dtype=np.int32),
-        np.zeros(S if counts.pooled or counts.pool else 0, dtype=np.int32),
-        np.zeros((entries, 2), dtype=np.int32),
-        np.full(6, -1, dtype=np.int64),
+    return layout.World(
+        initial=model.initial,
+        start=model.transitions.start,
+        next_state=model.transitions.next_state,
+        probability=model.transitions.probability,
+        rewards=model.stage_rewards,
+        stationary=model.transitions.stationary,
     )
 
 
@@ -389,9 +325,3 @@ def _check_is_compiled(game: Game) -> None:
         raise BadInput(
             "this game has an optimism of its own; play it with covgame.game.game.rounds"
         )
-
-
-def _used(table: SuccessorTable) -> IntArray:
-    """(places used, largest capacity of a row), as the kernel keeps them."""
-    largest = table.rows["capacity"].max(initial=table.FIRST_CAPACITY)
-    return np.array([table.used, largest], dtype=np.int64)

@@ -9,10 +9,11 @@ import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
 from covgame.baselines.gosprl import CLOSE, MOST_ROUNDS, NearestGoal
-from covgame.baselines.peer import Mixture, Peer, Stretch
+from covgame.baselines.peer import Mixture, Peer, Rollout
 from covgame.episodes import Block, as_block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.kernels import layout
 from covgame.players.compiled import CompiledPlayer
 from covgame.players.policies import PolicyCompiled
 from covgame.sources.simulated import SimulatedSource
@@ -38,26 +39,26 @@ class Player(Protocol):
 
 
 class PeerPlayer(PolicyCompiled):
-    """Asks a peer and plays what it says; ``readable.play_stretch`` in compiled code."""
+    """Asks a peer and plays what it says; ``readable.play_rollout`` in compiled code."""
 
     finished = False
 
     def __init__(self, peer: Peer, counts: Counts, source: SimulatedSource) -> None:
         super().__init__(Policy.uniform(counts.shape), counts, source, most=BLOCK, record=True)
         self.peer, self.left = peer, 0
-        self.stretch = Stretch(Policy.uniform(counts.shape))
+        self.rollout = Rollout(Policy.uniform(counts.shape))
 
     def play(self, episodes: int) -> Block:
         if not self.left:
-            self.stretch = self.peer.ask(self.counts)
-            self.left = self.stretch.episodes
-            if isinstance(self.stretch.plan, Policy):
-                self.change(self.stretch.plan)
-            elif isinstance(self.stretch.plan, Mixture):
-                self._mix(self.stretch.plan)
+            self.rollout = self.peer.ask(self.counts)
+            self.left = self.rollout.episodes
+            if isinstance(self.rollout.plan, Policy):
+                self.change(self.rollout.plan)
+            elif isinstance(self.rollout.plan, Mixture):
+                self._mix(self.rollout.plan)
         most = min(episodes, self.left, self.most)
-        if isinstance(self.stretch.plan, Curiosity):
-            self._wonder(self.stretch.plan, self.counts.n_episodes + most)
+        if isinstance(self.rollout.plan, Curiosity):
+            self._plan_for_bonus(self.rollout.plan, self.counts.n_episodes + most)
         block = super().play(most)
         self.left -= len(block)
         return block if len(block) else self.play(episodes)
@@ -66,23 +67,35 @@ class PeerPlayer(PolicyCompiled):
         """Have compiled code draw a policy before every episode."""
         uniform = np.full(self.counts.shape.actions, 1.0 / self.counts.shape.actions)
         self.chances = self.curious = None
-        self.mixed = self.kernel.Mixed(mixture.tables, uniform, mixture.seed, mixture.stream)
+        self.mixed = layout.Mixed(
+            tables=mixture.tables, uniform=uniform, seed=mixture.seed, stream=mixture.stream
+        )
 
-    def _wonder(self, curiosity: Curiosity, episodes: int) -> None:
+    def _plan_for_bonus(self, curiosity: Curiosity, episodes: int) -> None:
         """Have compiled code plan before every episode, until so many are played in all."""
         shape = self.counts.shape
         most = episodes * (shape.horizon if curiosity.per_pair else 1)
-        worth, width, spread = curiosity.listed(most)
+        bonus, width, variance_scale = curiosity.listed(most)
         reward = np.zeros(shape.hsa) if curiosity.reward is None else curiosity.reward
         offset = -1.0 if curiosity.log_offset is None else curiosity.log_offset
         together = np.zeros((shape.states, shape.actions), dtype=np.int64)
         self.chances = self.mixed = None
-        self.curious = self.kernel.Curious(
-            worth, width, spread, curiosity.caps, reward.reshape(shape.horizon, -1),
-            curiosity.slope, curiosity.learns_rewards, offset, curiosity.per_pair,
-            curiosity.replans, curiosity.clips, together, together.reshape(-1),
-            np.zeros(shape.pairs),
-        )  # fmt: skip
+        self.curious = layout.Curious(
+            bonus=bonus,
+            width=width,
+            variance_scale=variance_scale,
+            caps=curiosity.caps,
+            reward=reward.reshape(shape.horizon, -1),
+            slope=curiosity.slope,
+            learns_rewards=curiosity.learns_rewards,
+            log_offset=offset,
+            per_pair=curiosity.per_pair,
+            replans=curiosity.replans,
+            clips=curiosity.clips,
+            pair_visits=together,
+            flat_pair_visits=together.reshape(-1),
+            pair_sums=np.zeros(shape.pairs),
+        )
 
 
 class GamesPlayer:
@@ -125,14 +138,25 @@ class GoalsPlayer(PolicyCompiled):
         self.game, target, shape = game, game.target, game.target.shape
         self.chances = None
         goals = target.cell_rewards(game.state.weights).reshape(-1) > 0
-        sizes = np.bincount(target.members.row, minlength=len(target))
-        self.goals = self.kernel.Goals(
-            target.counts, game.collected, target.any_stage,
-            np.concatenate([[0], np.cumsum(sizes)]), target.members.cell, *target.by_cell,
-            goals.reshape(shape.horizon, -1), goals,
-            np.zeros((2, 2, shape.states + 1)), np.zeros((2, shape.pairs)),
-            planner.unions(self.counts), planner.b, MOST_ROUNDS, CLOSE, replans,
-        )  # fmt: skip
+        cell_start, cell_row = target.by_cell
+        self.goals = layout.Goals(
+            counts=target.counts,
+            collected=game.collected,
+            any_stage=target.any_stage,
+            row_start=layout.row_starts(target.members.row, len(target)),
+            row_cell=target.members.cell,
+            cell_start=cell_start,
+            cell_row=cell_row,
+            by_stage=goals.reshape(shape.horizon, -1),
+            by_cell=goals,
+            values=np.zeros((2, 2, shape.states + 1)),
+            paths=np.zeros((2, shape.pairs)),
+            unions=planner.unions(self.counts),
+            b=planner.b,
+            most_rounds=MOST_ROUNDS,
+            close=CLOSE,
+            replans=replans,
+        )
 
     @property
     def finished(self) -> bool:

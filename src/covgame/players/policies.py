@@ -9,31 +9,32 @@ import numpy as np
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.counts import Counts
+from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
 from covgame.players.by_counts import STREAM as COUNTS_STREAM
-from covgame.players.by_counts import Urns, draw_visits
-from covgame.players.compiled import (
-    learnt_arrays,
-    new_record,
-    recorded_block,
-    world_arrays,
-)
+from covgame.players.by_counts import SortedSuccessors, draw_visits
+from covgame.players.compiled import recorded_block, world_arrays
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import STREAM, SimulatedSource
-from covgame.types import FloatHSA, IntArray, Policy
+from covgame.types import FloatHSA, Policy
 
 
 class PolicyByCounts:
     """The visits of all episodes at once."""
 
     def __init__(self, policy: Policy, counts: Counts, model: TabularMDP, seed: int) -> None:
-        self.policy, self.counts, self.urns, self.seed = policy, counts, Urns(model), seed
+        self.policy, self.counts, self.successors, self.seed = (
+            policy,
+            counts,
+            SortedSuccessors(model),
+            seed,
+        )
 
     def play(self, episodes: int) -> Block:
         """So many episodes, of which nobody sees the steps."""
         first = self.counts.n_episodes
         rng = np.random.default_rng([self.seed, COUNTS_STREAM, first])
-        self.counts.add_visits(draw_visits(self.urns, self.policy, episodes, rng))
+        self.counts.add_visits(draw_visits(self.successors, self.policy, episodes, rng))
         return as_block(first, [])
 
 
@@ -70,27 +71,12 @@ class PolicyCompiled:
     def __init__(
         self, policy: Policy, counts: Counts, source: SimulatedSource, *, most: int, record: bool
     ) -> None:
-        from covgame.kernels import game as kernel
-
-        self.kernel, self.counts, self.source = kernel, counts, source
+        self.counts, self.source = counts, source
         self.most, self.recording = most, record
         H = counts.shape.horizon
-        self.record = new_record(kernel, most, most * H if record else 0)
-        self.world = world_arrays(kernel, source.model)
-        nothing: IntArray = np.zeros(0, dtype=np.int64)
-        path = np.zeros(H, dtype=np.int64)
-        self.workspace = kernel.Workspace(
-            np.zeros(counts.shape.hs, dtype=np.int64),
-            np.zeros((H, counts.shape.states + 1)),
-            np.zeros((9, counts.shape.pairs)),
-            nothing,
-            nothing,
-            nothing,
-            np.zeros(0),
-            path,
-            path.copy(),
-            np.zeros(H),
-        )
+        self.record = layout.new_record(most, most * H if record else 0)
+        self.world = world_arrays(source.model)
+        self.workspace = layout.new_workspace(*counts.shape.hsa, rows=0)
         self.curious: Any = None  # what compiled code plans anew before every episode
         self.mixed: Any = None  # policies of which it draws one before every episode
         self.goals: Any = None  # or where it wants to go
@@ -107,13 +93,17 @@ class PolicyCompiled:
             self.workspace.chosen[:] = policy.table
 
     def _bind(self) -> None:
-        self.learnt = learnt_arrays(self.kernel, self.counts)
-        self.kernel.refresh(self.learnt)
+        from covgame.kernels.tables import refresh
+
+        self.learnt = layout.count_arrays(self.counts)
+        refresh(self.learnt)
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if memory has to grow."""
+        from covgame.kernels import policies as kernel
+
         first = self.counts.n_episodes
-        play_policy: Any = self.kernel.play_policy
+        play_policy: Any = kernel.play_policy
         why, played, steps = play_policy(
             min(episodes, self.most), first, self.source.seed, STREAM, self.chances, self.curious,
             self.mixed, self.goals, self.world, self.learnt, self.workspace, self.record,
@@ -123,9 +113,9 @@ class PolicyCompiled:
         for table, used in zip(tables, (self.learnt.used, self.learnt.pool_used), strict=True):
             if table is not None:
                 table.used = int(used[0])
-                if why == self.kernel.POOL_FULL:
+                if why == layout.POOL_FULL:
                     table.make_room(len(table.entries) + 1)
         self.counts.n_episodes += played
-        if why == self.kernel.POOL_FULL:
+        if why == layout.POOL_FULL:
             self._bind()
         return recorded_block(self.record, first, played, steps if self.recording else 0)

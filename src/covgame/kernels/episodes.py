@@ -1,0 +1,263 @@
+"""Episodes, one by one and in blocks: ``game/game.py``."""
+
+from __future__ import annotations
+
+from covgame.episodes import LAST
+from covgame.game.counts import YOUNG
+from covgame.kernels.adversary import (
+    collect,
+    lower_weights,
+    observe_missing_only,
+    observe_target_aware,
+    observe_weighted_majority,
+    should_replan,
+    visit,
+)
+from covgame.kernels.compiling import compiled, playing
+from covgame.kernels.draws import draw, episode_key, step_reward, uniform
+from covgame.kernels.layout import BUDGET, COVERED, CURRENT_RATE, EPISODE, POOL_FULL, WHOLE, ZERO
+from covgame.kernels.planner import plan
+from covgame.kernels.replanner import keep_plan, note_episode, note_successor, set_up
+from covgame.kernels.tables import compare, count_transition, has_room, refresh
+from covgame.types import END
+
+
+@compiled
+def learn(learnt, cache, h, cell, following):  # type: ignore[no-untyped-def]
+    """``Counts.learn``; a cache plan hears of new successors."""
+    shape = learnt.visits.shape
+    _, S, A = shape
+    pair, new = cell - h * S * A, False
+    rows, entries, pooled = learnt.rows, learnt.entries, learnt.pooled
+    row = pair if pooled else cell
+    seen = rows[row].total + 1
+    if learnt.borrowing:
+        pool_rows, pool_entries = learnt.pool_rows, learnt.pool_entries
+        compare(
+            rows[cell], entries, pool_rows[pair], pool_entries, following, learnt.agreement,
+            learnt.state_agreement[pair // A],
+        )  # fmt: skip
+        seen = pool_rows[pair].total + 1
+        new = count_transition(pool_rows[pair], pool_entries, learnt.pool_used, following, S, 1)
+        if cache is not None and new and following != END:
+            note_successor(
+                cache, cache.shared_head, pool_rows, pool_entries, pair, h, following, shape
+            )
+    own_new = count_transition(rows[row], entries, learnt.used, following, S, 1)
+    if cache is not None and own_new and following != END:
+        head = cache.shared_head if pooled else cache.own_head
+        note_successor(cache, head, rows, entries, row, h, following, shape)
+    return (pooled or learnt.borrowing) and (seen <= YOUNG or new or (pooled and own_new))
+
+
+@compiled
+def _count_episode(learnt, cache, path, path_next, path_reward, length, first_new):  # type: ignore[no-untyped-def]
+    """``Counts.add``, of which the steps before ``first_new`` are learnt already."""
+    A = learnt.visits.shape[2]
+    visits, reward_sums = learnt.flat_visits, learnt.reward_sums
+    learnt.starts[path[0] // A] += 1
+    for h in range(length):
+        visits[path[h]] += 1
+        reward_sums[path[h]] += path_reward[h]
+        if h >= first_new and path_next[h] != LAST:
+            learn(learnt, cache, h, path[h], path_next[h])
+
+
+@compiled
+def _earn(key, path, path_reward, length, shape, rewards):  # type: ignore[no-untyped-def]
+    """What the steps of an episode earn."""
+    _, S, A = shape
+    for h in range(length):
+        pair = path[h] % (S * A)
+        path_reward[h] = step_reward(key, h, pair // A, pair % A, rewards)
+
+
+@compiled
+def write_down(workspace, length, shape, record, steps):  # type: ignore[no-untyped-def]
+    """The steps of an episode."""
+    _, S, A = shape
+    for h in range(length):
+        pair = workspace.path[h] % (S * A)
+        record.state[steps + h] = pair // A
+        record.action[steps + h] = pair % A
+        record.reward[steps + h] = workspace.path_reward[h]
+        record.next_state[steps + h] = workspace.path_next[h]
+
+
+@compiled
+def _play_on(  # type: ignore[no-untyped-def]
+    key, world, learnt, wanted, weights, workspace, cache, shape, h, s, n_met, revising, pace,
+    learning,
+):  # fmt: skip
+    """Go on with an episode at stage h in state s; its visits are counted nowhere yet.
+
+    Returns (stage, state, rows met, whether what is wanted has changed): where to plan anew because
+    of that, or because a step that was learnt at once is news, or because the state is not in the
+    plan; or the length of the episode and END. ``pace`` is how fast visits lower an exponent.
+    """
+    H, S, A = shape
+    world_start, world_next = world.start, world.next_state
+    probability, stationary = world.probability, world.stationary
+    chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
+    gain, met, kept = workspace.gain, workspace.met, workspace.kept
+    cell_start, cell_row = wanted.cell_start, wanted.cell_row
+    counts, collected, any_stage = wanted.counts, wanted.collected, wanted.any_stage
+    if cache is not None:
+        flags, whole = cache.flags, cache.tally[WHOLE] > 0
+    while True:
+        pair = s * A + chosen[h, s]
+        cell = h * S * A + pair
+        met_before = n_met
+        n_met = visit(cell, cell_start, cell_row, gain, met, n_met)
+        for i in range(met_before, n_met):
+            kept[met[i]] = weights[met[i]]
+        s = LAST
+        if h + 1 < H:
+            row = pair if stationary else cell
+            number = uniform(key, 2 + 3 * h)
+            s = world_next[draw(probability, world_start[row], world_start[row + 1], number)]
+        path[h], path_next[h] = cell, s
+        h += 1
+        news = learning and s != LAST and learn(learnt, cache, h - 1, cell, s)
+        if s < 0:
+            return h, END, n_met, False
+        changed = revising and should_replan(
+            cell, pace, cell_start, cell_row, counts, collected, any_stage, gain
+        )
+        if changed or news or (cache is not None and flags[s, h] == 0 and not whole):
+            return h, s, n_met, changed
+
+
+@compiled
+def _tell(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, workspace, cache, majority, missing_only, length, n_met,
+    first_new, first_due,
+):  # fmt: skip
+    """``Game.tell``: the episode on the path, and its gains; returns how many rows it covered.
+
+    Steps from ``first_new`` on are still to be learnt, from ``first_due`` on to be planned for.
+    """
+    weights, memory, reward = weighing.weights, weighing.memory, weighing.reward
+    met, gain, everything = workspace.met, workspace.gain, workspace.everything
+    path, path_next = workspace.path, workspace.path_next
+    _count_episode(learnt, cache, path, path_next, workspace.path_reward, length, first_new)
+    covered = collect(wanted.counts, wanted.collected, met, n_met, gain)
+    if majority is not None:
+        observe_weighted_majority(
+            wanted, weights, memory, majority, reward, met, n_met, gain, everything
+        )
+    elif missing_only:
+        observe_missing_only(wanted, weights, memory, reward, met, n_met)
+    else:
+        observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, everything)
+    for i in range(n_met):
+        gain[met[i]] = 0
+    if cache is not None:
+        note_episode(learnt, wanted, weighing, workspace, cache, length, n_met, first_due)
+    return covered
+
+
+@compiled
+def plan_episode(learnt, stage_reward, workspace, optimism, paper, earliest):  # type: ignore[no-untyped-def]
+    """``Game.ask`` for what somebody else plays from a stage on; fills ``workspace.chosen``."""
+    plan(learnt, stage_reward, optimism, paper, workspace, earliest)
+
+
+@compiled
+def learn_steps(learnt, workspace, first, last):  # type: ignore[no-untyped-def]
+    """``Counts.learn`` of steps on the path; there has to be room for an episode."""
+    for h in range(first, last):
+        learn(learnt, None, h, workspace.path[h], workspace.path_next[h])
+
+
+@compiled
+def tell_episode(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, workspace, majority, missing_only, length, first_new
+):
+    """``Game.tell`` of an episode that somebody else played and wrote on the path.
+
+    Returns whether there was room to count it; if not, nothing has happened.
+    """
+    if not has_room(learnt):
+        return False
+    n_met = ZERO
+    for h in range(length):
+        n_met = visit(
+            workspace.path[h], wanted.cell_start, wanted.cell_row,
+            workspace.gain, workspace.met, n_met,
+        )  # fmt: skip
+    _tell(
+        learnt, wanted, weighing, workspace, None, majority, missing_only, length, n_met,
+        first_new, ZERO,
+    )  # fmt: skip
+    return True
+
+
+@playing
+def play_block(  # type: ignore[no-untyped-def]
+    most_episodes, first_episode, seed, stream,
+    world, learnt, wanted, weighing, workspace, cache, optimism, paper, majority, missing_only,
+    learning, record, recording,
+):  # fmt: skip
+    """Play up to ``most_episodes``; returns (why it ended, episodes played, steps taken).
+
+    ``paper`` is None or the numbers of ``PaperOptimism``, ``majority`` None or a ``Majority``,
+    ``cache`` None or a ``PlanCache`` that saves planning all anew: what is None is left out when
+    compiling, so that the usual game does not wait for the other.
+    """
+    shape = learnt.visits.shape
+    S = shape[1]
+    revising = wanted.most > 1.0 and majority is None
+    memory = weighing.memory
+    counts, collected = wanted.counts, wanted.collected
+    weights, reward = weighing.weights, weighing.reward
+    met, gain = workspace.met, workspace.gain
+    if cache is None:
+        refresh(learnt)
+    elif cache.tally[EPISODE] != first_episode:
+        refresh(learnt)
+        set_up(learnt, cache)
+    still_open = ZERO
+    for row in range(len(counts)):
+        if collected[row] < counts[row]:
+            still_open += 1
+    steps = ZERO
+    for played in range(most_episodes):
+        if still_open == 0:
+            return COVERED, played, steps
+        if not has_room(learnt):
+            return POOL_FULL, played, steps
+        key = episode_key(seed, stream, first_episode + played)
+        s = draw(world.initial, ZERO, S, uniform(key, ZERO))
+        length, n_met, changed, planned_at = ZERO, ZERO, False, ZERO
+        while s != END:
+            if changed:
+                lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_only)
+            if cache is None:
+                plan(learnt, weighing.stage_reward, optimism, paper, workspace, length)
+            else:
+                keep_plan(
+                    learnt, wanted, weighing, workspace, cache, optimism, length, s, n_met,
+                    planned_at if learning else length,
+                )  # fmt: skip
+            planned_at = length
+            length, s, n_met, changed = _play_on(
+                key, world, learnt, wanted, weights, workspace, cache, shape, length, s, n_met,
+                revising, 0.0 if missing_only else memory[CURRENT_RATE] * wanted.largest, learning,
+            )  # fmt: skip
+        _earn(key, workspace.path, workspace.path_reward, length, shape, world.rewards)
+        if recording:
+            write_down(workspace, length, shape, record, steps)
+        record.lengths[played] = length
+        steps += length
+        for i in range(n_met):
+            weights[met[i]] = workspace.kept[met[i]]
+        still_open -= _tell(
+            learnt, wanted, weighing, workspace, cache, majority, missing_only, length, n_met,
+            length if learning else ZERO, planned_at if learning else ZERO,
+        )  # fmt: skip
+        if cache is not None:
+            cache.tally[EPISODE] = first_episode + played + 1
+    if still_open == 0:
+        return COVERED, most_episodes, steps
+    return BUDGET, most_episodes, steps

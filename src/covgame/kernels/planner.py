@@ -1,0 +1,194 @@
+"""Planning everything: ``game/planner.py``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from covgame.game.counts import SETTLED
+from covgame.kernels.compiling import compiled, inlined
+from covgame.kernels.layout import BONUS, DOUBT, LOG_CELLS, PROMISE, SCALE, STATES, ZERO
+from covgame.kernels.tables import borrowed, doubt_share, row_largest, row_moments, state_kappa
+
+
+@compiled
+def moments(rows, entries, first, values, h, mean, square):  # type: ignore[no-untyped-def]
+    """The moments of the rows from ``first`` on, as many as ``mean`` holds."""
+    for i in range(len(mean)):
+        mean[i], square[i] = row_moments(rows[first + i], entries, values, h)
+
+
+@compiled
+def observations(rows, first, observed, share, doubted, doubt):  # type: ignore[no-untyped-def]
+    """n, 1/n and the doubt of the rows from ``first`` on."""
+    for i in range(len(observed)):
+        entry = rows[first + i]
+        observed[i], share[i] = float(entry.total), entry.share
+        doubted[i] = doubt_share(observed[i], entry.size, doubt)
+
+
+@compiled
+def borrow(  # type: ignore[no-untyped-def]
+    kappa, state_agreement, pool_rows, pool_mean, pool_square,
+    mean, square, observed, share, doubted, doubt,
+):  # fmt: skip
+    """What ``Counts.estimate`` takes from the pool."""
+    actions = len(mean) // len(state_agreement)
+    for s in range(len(state_agreement)):
+        lent = state_kappa(kappa, state_agreement, s)
+        for i in range(s * actions, (s + 1) * actions):
+            n = observed[i]
+            extra = min(lent, pool_rows[i].total - n)
+            if n < SETTLED * lent and extra > 0:
+                n = n + extra
+                trust = extra / n
+                observed[i], share[i] = n, 1.0 / n
+                mean[i] += trust * (pool_mean[i] - mean[i])
+                square[i] += trust * (pool_square[i] - square[i])
+                doubted[i] = doubt_share(n, pool_rows[i].size, doubt)
+
+
+@inlined
+def upper_q(reward, mean, square, observed, share, doubted, best, remaining, b, promise):  # type: ignore[no-untyped-def]
+    """``RangeAwareOptimism.upper_q``; without branches, so that it runs on vectors."""
+    variance = square - mean * mean
+    variance = variance if variance > 0.0 else 0.0
+    root, plain = math.sqrt(b * variance * share), b * remaining * share
+    bonus = root if root > plain else plain
+    hope = doubted * (best - mean)
+    upper = mean + (hope if hope > bonus else bonus)
+    upper = upper if upper < remaining else remaining
+    return reward + (upper if observed > 0.0 else promise * remaining)
+
+
+@compiled
+def _range_aware(reward, mean, square, observed, share, doubted, best, remaining, b, promise, q):  # type: ignore[no-untyped-def]
+    """``upper_q`` of every pair."""
+    for i in range(len(q)):
+        q[i] = upper_q(
+            reward[i], mean[i], square[i], observed[i], share[i], doubted[i], best[i], remaining,
+            b, promise,
+        )  # fmt: skip
+
+
+@compiled
+def best_of_state(  # type: ignore[no-untyped-def]
+    rows, entries, first, pool_rows, pool_entries, pair, observed, actions, values, h
+):
+    """``Counts.best_after`` of a state; who has more observations than its row, borrows."""
+    largest = 0.0
+    for a in range(actions):
+        entry = rows[first + a]
+        largest = max(largest, row_largest(entry, entries, values, h))
+        if observed[a] > entry.total:
+            largest = max(largest, row_largest(pool_rows[pair + a], pool_entries, values, h))
+    return largest
+
+
+@compiled
+def _find_best(  # type: ignore[no-untyped-def]
+    rows, entries, first, pool_rows, pool_entries, observed, values, h, doubted, best, actions
+):
+    """``Counts.best_after``, for the pairs of states that have an action in doubt."""
+    for pair in range(0, len(best), actions):
+        if doubted[pair : pair + actions].sum() > 0.0:
+            best[pair : pair + actions] = best_of_state(
+                rows, entries, first + pair, pool_rows, pool_entries, pair,
+                observed[pair : pair + actions], actions, values, h,
+            )  # fmt: skip
+
+
+@compiled
+def _paper_optimism(reward, mean, square, observed, share, scale, log_cells, states, q):  # type: ignore[no-untyped-def]
+    """``PaperOptimism.upper_q``."""
+    for i in range(len(q)):
+        q[i] = 1.0
+        if reward[i] == -np.inf:
+            q[i] = -np.inf
+        elif observed[i] > 0.0:
+            beta = scale * (log_cells + states * math.log(8 * math.e * (observed[i] + 1)))
+            b = 8 * beta
+            variance = max(square[i] - mean[i] * mean[i], 0.0)
+            bonus = max(math.sqrt(b * variance * share[i]), b * 1.0 * share[i])
+            q[i] = min(1.0, reward[i] + mean[i] + bonus)
+
+
+@compiled
+def act(q, visits, chosen, upper):  # type: ignore[no-untyped-def]
+    """Per state a best action, the least visited among the best, the first among those."""
+    S, A = visits.shape
+    for s in range(S):
+        best, action = q[s * A], 0
+        for a in range(1, A):
+            if q[s * A + a] > best:
+                best, action = q[s * A + a], a
+            elif q[s * A + a] == best and visits[s, a] < visits[s, action]:
+                action = a
+        chosen[s] = action
+        upper[s] = best
+
+
+@compiled
+def _largest(values: Any) -> Any:
+    largest = -np.inf
+    for value in values:
+        largest = max(largest, value)
+    return largest
+
+
+@compiled
+def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[no-untyped-def]
+    """``OptimisticPlanner.plan``: fills ``chosen`` from the stage ``earliest`` on.
+
+    Tuples are taken apart before the loop: handing one on, or an access inside, takes longer
+    than planning a state.
+    """
+    visits, pooled, borrowing = learnt.visits, learnt.pooled, learnt.borrowing
+    rows, entries = learnt.rows, learnt.entries
+    pool_rows, pool_entries = learnt.pool_rows, learnt.pool_entries
+    chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
+    mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
+    pool_mean, pool_square = scratch[4], scratch[5]
+    doubted, best, q = scratch[6], scratch[7], scratch[8]
+    b, doubt, promise = optimism[BONUS], optimism[DOUBT], optimism[PROMISE]
+    if pooled:
+        observations(rows, ZERO, observed, share, doubted, doubt)
+    kappa = borrowed(learnt.agreement)
+    last = len(visits) - 1
+    act(reward[last], visits[last], chosen[last], values[last])
+    remaining = _largest(reward[last])
+    for h in range(last - 1, earliest - 1, -1):
+        first = ZERO if pooled else h * len(q)
+        moments(rows, entries, first, values, h + 1, mean, square)
+        if not pooled:
+            observations(rows, first, observed, share, doubted, doubt)
+        if borrowing:
+            moments(pool_rows, pool_entries, ZERO, values, h + 1, pool_mean, pool_square)
+            borrow(
+                kappa, learnt.state_agreement, pool_rows, pool_mean, pool_square,
+                mean, square, observed, share, doubted, doubt,
+            )  # fmt: skip
+        if paper is None:
+            _find_best(
+                rows, entries, first, pool_rows, pool_entries, observed, values, h + 1, doubted,
+                best, visits.shape[2],
+            )  # fmt: skip
+            _range_aware(
+                reward[h], mean, square, observed, share, doubted, best, remaining, b, promise, q
+            )
+        else:
+            _paper_optimism(
+                reward[h],
+                mean,
+                square,
+                observed,
+                share,
+                paper[SCALE],
+                paper[LOG_CELLS],
+                paper[STATES],
+                q,
+            )
+        act(q, visits[h], chosen[h], values[h])
+        remaining = remaining + _largest(reward[h])
