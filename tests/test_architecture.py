@@ -20,6 +20,7 @@ BASE = {
     "rng",
     "episodes",
     "interruption",
+    "imports",
 }
 MAY_IMPORT = {
     "mdp": BASE,

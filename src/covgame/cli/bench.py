@@ -39,6 +39,12 @@ SAY_EVERY = 10.0
 )
 @click.option("--workers", type=int, help="Processes; as many as there are cores if left out.")
 @click.option("--only", help="Only experiments whose name matches, such as 'cover|chain*'.")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    help="py:MODULE:NAME, a planner, peer or adversary of your own to compare with the others.",
+)
 @common_options
 @click.pass_context
 def bench(
@@ -47,6 +53,7 @@ def bench(
     out: Path,
     workers: int | None,
     only: str | None,
+    methods: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -57,11 +64,12 @@ def bench(
     Examples:
       covgame bench
       covgame bench --profile full --out bench-full
+      covgame bench --method py:my_module:MyPlanner --only 'cover|lock*'
       covgame bench report bench-full --out bench-pages
     """
     if context.invoked_subcommand is not None:
         return
-    answer, results, complete = _run_profile(profile, out, workers, only, quiet)
+    answer, results, complete = _run_profile(profile, out, workers, only, methods, quiet)
     if as_json:
         print_json(answer)
     else:
@@ -115,14 +123,19 @@ def bench_report(
 
 
 def _run_profile(
-    profile: str, out: Path, workers: int | None, only: str | None, quiet: bool
+    profile: str,
+    out: Path,
+    workers: int | None,
+    only: str | None,
+    methods: tuple[str, ...],
+    quiet: bool,
 ) -> tuple[dict[str, Any], list[Result], bool]:
     """Run what is left of a profile: (the answer, all results, whether it is complete)."""
     from covgame.comparison.experiments import experiments_of
     from covgame.comparison.results import RESULTS, read_results
     from covgame.comparison.running import run
 
-    wanted = _chosen(experiments_of(profile), only)
+    wanted = _chosen(experiments_of(profile, methods), only)
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is not a folder")
     complete = run(wanted, out, workers=workers, progress=None if quiet else _speak())

@@ -45,6 +45,14 @@ from covgame.runs.saving import create_folder
     help="Do not pool what is learnt over stages, also where the environment is stationary.",
 )
 @click.option(
+    "--planner",
+    help="py:MODULE:NAME, a planner (or peer) of your own in the place of ours.",
+)
+@click.option(
+    "--adversary",
+    help="py:MODULE:NAME, an adversary of your own in the place of ours.",
+)
+@click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help="The folder of the run; a fresh one in runs/ if left out.",
@@ -61,6 +69,8 @@ def cover(
     how: Literal["exact", "lazy", "counts"],
     min_reach: float,
     stage_dependent: bool,
+    planner: str | None,
+    adversary: str | None,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -74,7 +84,9 @@ def cover(
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
       covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
     """
-    settings = Settings(seed, preset, delta, stage_dependent, max_episodes, how, min_reach)
+    settings = Settings(
+        seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary
+    )
     run = start(env, target, settings, horizon=horizon)
     create_folder(run, out)
     finish(run, as_json, quiet)

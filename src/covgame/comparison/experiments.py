@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from covgame.comparison import methods as m
@@ -235,9 +235,16 @@ QUICK = [
 PROFILES = {"quick": QUICK, "tuning": TUNING, "full": FULL}
 
 
-def experiments_of(profile: str) -> list[Experiment]:
-    """All experiments of a profile, each once."""
+def experiments_of(profile: str, also: Sequence[str] = ()) -> list[Experiment]:
+    """All experiments of a profile, each once; further methods cover whatever ours does."""
     if profile not in PROFILES:
         raise BadInput(f"there is no profile {profile!r}; there are: {', '.join(PROFILES)}")
-    listed = [one for sweep in PROFILES[profile] for one in sweep.experiments()]
+    sweeps = [_with(sweep, also) for sweep in PROFILES[profile]]
+    listed = [one for sweep in sweeps for one in sweep.experiments()]
     return list(dict.fromkeys(listed))
+
+
+def _with(sweep: Sweep, also: Sequence[str]) -> Sweep:
+    if sweep.kind != "cover" or m.OURS not in sweep.methods:
+        return sweep
+    return replace(sweep, methods=(*sweep.methods, *also))

@@ -16,6 +16,7 @@ from covgame.comparison.starting import (
     play_game,
     play_gosprl,
     play_known,
+    play_own,
     play_stages,
     practical,
     published,
@@ -25,9 +26,10 @@ from covgame.game.adversary import MissingOnly, TargetAware, WeightedMajority
 from covgame.game.game import Game
 from covgame.game.planner import RangeAwareOptimism
 from covgame.game.presets import default_game, paper_game
+from covgame.imports import PREFIX
 from covgame.targets.target import Target
 
-__all__ = ["DELTA", "FORMS", "METHODS", "OURS", "SCALED", "Method", "method_named"]
+__all__ = ["DELTA", "FORMS", "METHODS", "OURS", "SCALED", "Method", "is_own", "method_named"]
 
 APART = "covgame, stages apart"
 PAPER = "CovGame, paper"
@@ -105,8 +107,15 @@ METHODS = {method.name: method for method in _METHODS}
 _NAMED = METHODS | {form.name: form for forms in FORMS.values() for form in forms}
 
 
+def is_own(name: str) -> bool:
+    """Whether it is a user's own method."""
+    return name.startswith(PREFIX)
+
+
 def method_named(name: str) -> Method:
-    """The method, or a sentence that lists what there is."""
+    """The method, or a sentence that lists what there is; ``py:module:name`` is a user's own."""
+    if is_own(name):
+        return Method(name, True, play_own(name))
     if name not in _NAMED:
         raise BadInput(f"there is no method {name!r}; there are: {'; '.join(_NAMED)}")
     return _NAMED[name]

@@ -12,9 +12,12 @@ from covgame.baselines.peer import Peer
 from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.game.own import with_own
 from covgame.game.planner import Optimism, OptimisticPlanner, RangeAwareOptimism
+from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.players.peers import GamesPlayer, GoalsPlayer, PeerPlayer, Player, RoundsPlayer
+from covgame.players.plain import PlainPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 
@@ -77,6 +80,16 @@ def published(make: Callable[[], Peer], *, per_pair: bool = False) -> Start:
     return lambda model, _, seed: PeerPlayer(
         make(), Counts(model.shape, pooled=per_pair), SimulatedSource(model, seed)
     )
+
+
+def play_own(name: str) -> Start:
+    """Our game with the planner, peer or adversary that ``py:module:name`` names."""
+
+    def start(model: TabularMDP, target: Target, seed: int) -> Player:
+        ours = default_game(target, pooled=model.transitions.stationary)
+        return PlainPlayer(with_own(ours, name), SimulatedSource(model, seed))
+
+    return start
 
 
 def play_gosprl(delta: float | None = None, b: float = 0.0, *, borrowing: bool = True) -> Start:

@@ -80,6 +80,12 @@ class Covering:
         present = {run[2] for run in self.taus}
         return [name for name in wanted if name in present]
 
+    @cached_property
+    def rivals(self) -> list[str]:
+        """Whoever is compared with us, users' own methods included."""
+        own = [name for name in dict.fromkeys(run[2] for run in self.taus) if m.is_own(name)]
+        return [*self.methods(RIVALS), *own]
+
     def ratios(self, env: str, target: str, method: str) -> tuple[FloatArray, bool]:
         """(episodes over phi* by seed, whether some run was stopped)."""
         runs = self._runs.get((env, target, method), [])
@@ -171,7 +177,7 @@ def peers(results: Sequence[Result]) -> str:
     data = Covering(results)
     rows = [
         [method, *(_kindest(data, target, method) for target in data.targets)]
-        for method in data.methods((m.OURS, *RIVALS, m.FLOW, m.ADAPTIVE))
+        for method in (*data.methods((m.OURS,)), *data.rivals, *data.methods((m.FLOW, m.ADAPTIVE)))
     ]
     return table(["", *(f"`{target}`" for target in data.targets)], rows)
 
@@ -227,7 +233,8 @@ def ahead(results: Sequence[Result]) -> str:
     """How many times our episodes each peer takes, world by world, with its interval."""
     data = Covering(results)
     rows = []
-    for method in data.methods((*dict.fromkeys((*RIVALS, *m.VARIANTS)), m.FLOW, m.ADAPTIVE)):
+    others = data.methods((*m.VARIANTS, m.FLOW, m.ADAPTIVE))
+    for method in dict.fromkeys((*data.rivals, *others)):
         groups = [[env] for env in data.worlds]
         cells = [_behind(data, envs, data.targets, method) for envs in (*groups, data.worlds)]
         rows.append([method, *cells])
@@ -239,11 +246,11 @@ def wins(results: Sequence[Result]) -> str:
     data = Covering(results)
     rows = [
         [method, _short(env), f"`{target}`", _with_interval(strata, stopped).strip("*")]
-        for method, env, target in product(data.methods(RIVALS), data.worlds, data.targets)
+        for method, env, target in product(data.rivals, data.worlds, data.targets)
         for strata, stopped in [data.behind([env], [target], method)]
         if strata and interval(strata)[1] < 0
     ]
-    compared = data.methods((m.OURS,)) and data.methods(RIVALS)
+    compared = data.methods((m.OURS,)) and data.rivals
     none = [["none", "", "", ""]] if compared else []
     return table(["peer", "world", "target", "its episodes over ours"], rows or none)
 
@@ -252,7 +259,7 @@ def cases(results: Sequence[Result]) -> str:
     """By peer and target: on how many worlds we are ahead, nobody can tell, and it is ahead."""
     data = Covering(results)
     rows = []
-    for method in data.methods(RIVALS):
+    for method in data.rivals:
         cells = []
         for target in data.targets:
             found = [data.behind([env], [target], method)[0] for env in data.worlds]

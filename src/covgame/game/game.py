@@ -13,7 +13,14 @@ from typing import Protocol
 import numpy as np
 
 from covgame.episodes import Episode
-from covgame.game.adversary import Adversary, Gains
+from covgame.game.adversary import (
+    Adversary,
+    Anticipates,
+    Gains,
+    RevisesWithin,
+    as_gains,
+    extended,
+)
 from covgame.game.counts import CountedVisits, Counts
 from covgame.game.planner import Planner
 from covgame.targets.target import Target
@@ -60,13 +67,17 @@ class Game:
         adversary: Adversary,
         counts: Counts,
         allowed: BoolArray | None = None,
+        *,
+        learns_within: bool = True,
     ) -> None:
         self.target = target
         self.planner = planner
         self.adversary = adversary
+        self.revising = adversary if isinstance(adversary, RevisesWithin) else None
         self.counts = counts
         self.allowed = allowed  # (S, A), where the environment forbids actions
-        self.learns_within = counts.shares_stages  # an episode's steps change what it does next
+        # An episode's steps change what it does next, where stages share what they have seen.
+        self.learns_within = learns_within and counts.shares_stages
         self.collected = np.zeros(len(target))
         self.state = adversary.start(target)
         self.begin()
@@ -81,7 +92,7 @@ class Game:
             self.counts.grow(target.shape.states)
         self.target = target
         self.collected = target.collected(self.counts.visits)
-        self.adversary.extend(target, self.state, self.collected)
+        self.state = extended(self.adversary, target, self.state, self.collected)
 
     def allow(self, allowed: BoolArray) -> None:
         """Hear which actions states have, (S, A), where that shows only as one goes."""
@@ -138,29 +149,27 @@ class Game:
         A row that may be visited at any stage loses weight with every visit, and all of it once
         it is covered; without this it would be collected again and again.
         """
-        if self.target.most_per_episode == 1 or not self.adversary.forgets_covered:
+        if self.target.most_per_episode == 1 or self.revising is None:
             return None
         here = self.target.rows_of_cell(cells[-1])
         if not any(self.collected[row] < self.target.counts[row] for row in here):
             return None
         gains = self._gains(cells)
-        if not any(self._should_replan(row, gains[row]) for row in here):
+        if not any(self._should_replan(self.revising, row, gains[row]) for row in here):
             return None
         weights = self.state.weights.copy()
         for row, gain in gains.items():
             if self.target.any_stage[row]:
                 n = float(self.collected[row] + gain)
-                weights[row] = self.adversary.weight_of(self.target, self.state, row, n)
+                weights[row] = self.revising.weight_of(self.target, self.state, row, n)
         return weights
 
-    def _should_replan(self, row: int, gain: int) -> bool:
+    def _should_replan(self, adversary: RevisesWithin, row: int, gain: int) -> bool:
         """Whether the last of an episode's visits to a row changes what to go for."""
         missing = self.target.counts[row] - self.collected[row]
         if not self.target.any_stage[row] or gain - 1 >= missing:
             return False
-        return bool(gain >= missing) or self.adversary.weight_fell(
-            self.target, self.state, row, gain
-        )
+        return bool(gain >= missing) or adversary.weight_fell(self.target, self.state, row, gain)
 
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""
@@ -181,7 +190,11 @@ class Game:
         self.counts.add_visits(seen)
         gains = self.target.collected(seen.visits)
         self.collected += gains
-        self.adversary.observe_many(self.target, self.state, gains, seen.episodes, self.collected)
+        about = (self.target, self.state)
+        if isinstance(self.adversary, Anticipates):
+            self.adversary.observe_many(*about, gains, seen.episodes, self.collected)
+        else:
+            self.adversary.observe(*about, as_gains(gains), self.collected)
 
     def _gains(self, cells: Iterable[int]) -> Gains:
         gains: Gains = {}

@@ -6,7 +6,7 @@ from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
-from covgame.players.compiled import CompiledGame
+from covgame.players.compiled import inner_game
 from covgame.sources.external import ExternalSource
 
 
@@ -17,7 +17,7 @@ class SteppedPlayer:
         self.game, self.source = game, source
         self.growth = growth or Growth()
         self.growth.begin(game)
-        self.compiled = CompiledGame(game)
+        self.inner = inner_game(game)
         self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
 
     def play(self, episodes: int) -> Block:
@@ -31,14 +31,12 @@ class SteppedPlayer:
         first = self.game.counts.n_episodes
         played: list[Episode] = []
         while len(played) < episodes and not self._covered():
-            policy = self.compiled.ask()
+            policy = self.inner.ask()
             try:
-                episode = self.source.play(
-                    policy, self.game.counts.n_episodes, self.compiled.revise
-                )
+                episode = self.source.play(policy, self.game.counts.n_episodes, self.inner.revise)
             except (EnvironmentFailed, KeyboardInterrupt) as error:
                 self.failure = error
-                self.compiled.abandon()
+                self.inner.abandon()
                 break
             self._tell(episode)
             played.append(episode)
@@ -53,12 +51,12 @@ class SteppedPlayer:
     def _covered(self) -> bool:
         """Whether all is covered, what was seen last included."""
         if self.growth.update(self.game, self.source.allowed):
-            self.compiled.bind()
+            self.inner.bind()
         return self.game.counts.n_episodes > 0 and self.game.covered
 
     def _tell(self, episode: Episode) -> None:
         room = self.source.shape.states
         if room > self.game.target.shape.states:
             self.growth.make_room(self.game, room, self.source.allowed)
-            self.compiled.bind()
-        self.compiled.tell(episode)
+            self.inner.bind()
+        self.inner.tell(episode)

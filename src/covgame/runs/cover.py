@@ -14,9 +14,12 @@ import numpy.typing as npt
 
 from covgame.errors import BadInput, Row, UnknownModel
 from covgame.flow.min_flow import min_flow
+from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growth import Growth, Rare
+from covgame.game.own import Peer, name_of, own_game
+from covgame.game.planner import Planner
 from covgame.game.presets import default_game, paper_game
 from covgame.jsonfile import check_content
 from covgame.mdp.model import TabularMDP
@@ -61,6 +64,8 @@ class Settings:
     max_episodes: int | None = None
     play: Play = "exact"
     min_reach: float = 0.0
+    planner: Planner | Peer | str | None = None  # somebody else's, or py:module:name
+    adversary: Adversary | str | None = None
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
@@ -77,9 +82,21 @@ class Settings:
     ) -> Game:
         """A game for these settings, before its first episode."""
         if self.preset == "paper":
-            return paper_game(target, delta=self.delta, allowed=allowed)
-        pooled = stationary and not self.stage_dependent
-        return default_game(target, pooled=pooled, allowed=allowed)
+            game = paper_game(target, delta=self.delta, allowed=allowed)
+        else:
+            pooled = stationary and not self.stage_dependent
+            game = default_game(target, pooled=pooled, allowed=allowed)
+        return own_game(game, self.planner, self.adversary) if self.has_own_players else game
+
+    @property
+    def has_own_players(self) -> bool:
+        """Whether somebody else's code plans or weighs."""
+        return self.planner is not None or self.adversary is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a manifest has them."""
+        own = {"planner": self.planner, "adversary": self.adversary}
+        return {**vars(self), **{key: value and name_of(value) for key, value in own.items()}}
 
 
 @dataclass(eq=False, repr=False)
@@ -213,7 +230,7 @@ class Coverage(Run):
             "request": self.request,
             "target": TARGET,
             "growing": vars(request) if request else None,
-            **vars(self.settings),
+            **self.settings.to_dict(),
             "unreachable": [[*row, bound] for row, bound in self.never_reached],
         }
 
@@ -257,6 +274,8 @@ def cover(
     min_reach: float = 0.0,
     max_episodes: int | None = None,
     play: Play = "exact",
+    planner: Planner | Peer | str | None = None,
+    adversary: Adversary | str | None = None,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | None = None,
 ) -> Coverage:
@@ -266,8 +285,11 @@ def cover(
     interrupted goes on with ``covgame.resume``. ``play="counts"`` plays a simulated model by its
     visits alone, billions of episodes a second, and leaves no episodes. ``progress`` is called
     after every block of episodes. Ctrl-C saves what there is and raises ``KeyboardInterrupt``.
+    ``planner`` and ``adversary`` put your own in the place of ours: objects, or ``py:module:name``.
     """
-    settings = Settings(seed, preset, delta, stage_dependent, max_episodes, play, min_reach)
+    settings = Settings(
+        seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary
+    )
     run = start(env, target, settings, horizon=horizon)
     if out is not None:
         create_folder(run, out)
@@ -285,6 +307,8 @@ def start(
     environment = as_environment(env, horizon)
     if settings.play == "counts":
         check_can_be_counted(environment)
+        if settings.has_own_players:
+            raise BadInput("a planner or adversary of your own plays episodes; use --play exact")
     if settings.play == "lazy" and environment.model is None:
         raise BadInput("lazy play needs states that are known beforehand; use --play exact")
     source = environment.open(settings.seed)
@@ -336,7 +360,12 @@ def _rare(settings: Settings) -> Rare | None:
     return partial(rarely_reached, delta=settings.delta, min_reach=settings.min_reach)
 
 
-def reopen(folder: RunFolder, max_episodes: int | None) -> Callable[[], Coverage]:
+def reopen(
+    folder: RunFolder,
+    max_episodes: int | None,
+    planner: Planner | Peer | None = None,
+    adversary: Adversary | None = None,
+) -> Callable[[], Coverage]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import CoverManifest
     from covgame.targets.files import load_target
@@ -346,7 +375,7 @@ def reopen(folder: RunFolder, max_episodes: int | None) -> Callable[[], Coverage
     budget = max_episodes if max_episodes is not None else asked.max_episodes
     settings = Settings(
         asked.seed, asked.preset, asked.delta, asked.stage_dependent, budget, asked.play,
-        asked.min_reach,
+        asked.min_reach, planner or asked.planner, adversary or asked.adversary,
     )  # fmt: skip
     source = environment.open(settings.seed, keys=folder.load_states())
     target = load_target(folder.path / asked.target).on(source.shape)

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput
+from covgame.game.adversary import Adversary
+from covgame.game.own import Peer
+from covgame.game.planner import Planner
 from covgame.pac.learnt import LearntModel
 from covgame.runs import cover, learn
 from covgame.runs.playing import replay, to_the_end
@@ -19,12 +22,24 @@ from covgame.store.state import counts_from
 from covgame.types import Shape
 
 
-def load(path: str | Path, max_episodes: int | None = None) -> Run:
-    """A run from its folder, at the last point that was saved; ``max_episodes`` is a new budget."""
+def load(
+    path: str | Path,
+    max_episodes: int | None = None,
+    *,
+    planner: Planner | Peer | None = None,
+    adversary: Adversary | None = None,
+) -> Run:
+    """A run from its folder, at the last point that was saved.
+
+    ``max_episodes`` is a new budget. A planner or adversary that was handed to ``cover`` as an
+    object has to be handed over again.
+    """
     folder = RunFolder.open(path)
-    of_learning = folder.manifest.get("command") in ("explore", "identify")
-    reopen = learn.reopen if of_learning else cover.reopen
-    run = _take_up(folder, reopen(folder, max_episodes))
+    if folder.manifest.get("command") in ("explore", "identify"):
+        begin: Callable[[], Run] = learn.reopen(folder, max_episodes)
+    else:
+        begin = cover.reopen(folder, max_episodes, planner, adversary)
+    run = _take_up(folder, begin)
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.FINISHED
     return run
@@ -34,13 +49,16 @@ def resume(
     path: str | Path,
     *,
     max_episodes: int | None = None,
+    planner: Planner | Peer | None = None,
+    adversary: Adversary | None = None,
     progress: Callable[[Any], None] | None = None,
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
 
-    ``max_episodes`` is a new budget, counted from the first episode.
+    ``max_episodes`` is a new budget, counted from the first episode. A planner or adversary that
+    was handed to ``cover`` as an object has to be handed over again.
     """
-    run = load(path, max_episodes)
+    run = load(path, max_episodes, planner=planner, adversary=adversary)
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
     return run if run.stopped == run.FINISHED else to_the_end(run, progress)

@@ -7,8 +7,9 @@ from typing import Protocol
 from covgame.episodes import Block
 from covgame.pac.parts import AnyPart, Part, PolicyPart
 from covgame.players.by_counts import COARSE, GROWTH, CountsPlayer
-from covgame.players.compiled import CompiledPlayer
+from covgame.players.compiled import CompiledPlayer, is_compiled
 from covgame.players.lazy import BatchedPlayer
+from covgame.players.plain import PlainPlayer
 from covgame.players.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.run import Run
@@ -34,7 +35,7 @@ def player_for(run: Run, task: AnyPart) -> Player:
         return external_player(run, task, run.source)
     if run.by_counts:
         return _counts_player(run, task)
-    return _compiled_player(run, task)
+    return _simulated_player(run, task)
 
 
 def external_player(
@@ -56,11 +57,13 @@ def _counts_player(run: Run, task: AnyPart) -> Player:
     return CountsPlayer(task.game, model, seed, growth)
 
 
-def _compiled_player(run: Run, task: AnyPart) -> Player:
+def _simulated_player(run: Run, task: AnyPart) -> Player:
     model = run.environment.require_model("simulating")
     source = SimulatedSource(model, run.task_seed)
     most = max(1, STEPS_PER_BLOCK // source.shape.horizon)
     if isinstance(task, PolicyPart):
         most = min(task.left, most)
         return PolicyCompiled(task.policy, task.counts, source, most=most, record=run.records)
+    if not is_compiled(task.game):
+        return PlainPlayer(task.game, source)
     return CompiledPlayer(task.game, source, most=most, record=run.records)

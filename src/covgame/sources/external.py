@@ -17,6 +17,7 @@ import numpy as np
 from covgame.episodes import Episode
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Revise
+from covgame.imports import said
 from covgame.rng import episode_seed, uniforms
 from covgame.sources.states import DiscoveredStates, States
 from covgame.types import END, BoolArray, Policy, Shape
@@ -175,7 +176,7 @@ class ExternalSource:
             raise
         except BaseException as error:
             raise EnvironmentFailed(
-                f"the environment failed to begin with {_said(error)}"
+                f"the environment failed to begin with {said(error)}"
             ) from error
         return mask is not None
 
@@ -191,7 +192,7 @@ class ExternalSource:
             raise
         except BaseException as error:  # also sys.exit: an environment does not end a run
             raise EnvironmentFailed(
-                f"the environment failed in episode {episode} with {_said(error)}"
+                f"the environment failed in episode {episode} with {said(error)}"
             ) from error
 
     def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
@@ -262,10 +263,6 @@ class ExternalSource:
             if allowed is None or allowed[action]:
                 return action
         return 0 if allowed is None else int(allowed.argmax())
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:

@@ -38,6 +38,8 @@ class CoverManifest(BaseModel):
     max_episodes: Index | None
     play: Literal["exact", "lazy", "counts"] = "exact"
     min_reach: Annotated[Number, Field(ge=0, le=1)] = 0.0
+    planner: Annotated[str, Field(strict=True)] | None = None
+    adversary: Annotated[str, Field(strict=True)] | None = None
     unreachable: list[tuple[Index | None, Index, Index | None, Number]]
     state: Literal["running", "stopped", "finished"]
 

@@ -113,10 +113,13 @@ class CellCounts:
     counts: FloatHSA
 
     def resolve(self, transitions: Transitions) -> Target:
-        if self.counts.shape != transitions.shape.hsa:
+        return self.on(transitions.shape)
+
+    def on(self, shape: Shape) -> Target:
+        """The target for a world of this size."""
+        if self.counts.shape != shape.hsa:
             raise BadInput(
-                f"the target array has shape {self.counts.shape}, the environment "
-                f"{transitions.shape.hsa}"
+                f"the target array has shape {self.counts.shape}, the environment {shape.hsa}"
             )
         if not (np.isfinite(self.counts).all() and (self.counts >= 0).all()):
             raise BadInput("the target array holds a count that is negative or not finite")
@@ -137,10 +140,13 @@ def proportional(count: float) -> Proportional:
     return Proportional(float(count))
 
 
-def cells(counts: FloatHSA | Iterable[tuple[int | None, int, int | None, float]]) -> Request:
+def cells(
+    counts: FloatHSA | Iterable[tuple[int | None, int, int | None, float]],
+) -> Listed | CellCounts:
     """Your own target: an H x S x A array of counts, or rows (stage, state, action, count).
 
-    ``None`` as a stage or action means any; the visits are then counted together.
+    ``None`` as a stage or action means any; the visits are then counted together. Who drives a game
+    of one's own gets the ``Target`` by ``cells(...).on(shape)``.
     """
     try:
         if isinstance(counts, np.ndarray):
