@@ -15,10 +15,11 @@ import covgame as cg
 from covgame.errors import BadInput, UnreachableTarget
 from covgame.game.progress import progress_of
 from covgame.mdp.files import save_model
-from covgame.runs.cover import Settings, start
+from covgame.runs.cover import start
 from covgame.runs.opening import load, resume
 from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
+from covgame.runs.settings import CoverSettings
 from covgame.store import episodes as shard_files
 from covgame.store.episodes import RecordedEpisodes, shards
 from covgame.store.folder import RunFolder
@@ -130,7 +131,7 @@ def test_nothing_to_cover_takes_no_episode(preset: Any) -> None:
 
 
 def test_what_is_left_is_the_lp_of_the_remainder() -> None:
-    run = start("riverswim:states=5,horizon=8", "uniform:20", Settings(min_reach=REACH))
+    run = start("riverswim:states=5,horizon=8", "uniform:20", CoverSettings(min_reach=REACH))
     before = progress_of(run.game)
     assert before.episodes_left is None
     assert before.rows_unseen == before.rows_open == before.rows
@@ -149,7 +150,9 @@ def test_what_is_left_is_the_lp_of_the_remainder() -> None:
 
 
 def test_what_is_left_of_a_large_world_is_bounded() -> None:
-    run = start("garnet:states=40,actions=4,horizon=25", "uniform:3", Settings(max_episodes=2000))
+    run = start(
+        "garnet:states=40,actions=4,horizon=25", "uniform:3", CoverSettings(max_episodes=2000)
+    )
     for _ in play(run):
         pass
     view = progress_of(run.game)
@@ -236,7 +239,7 @@ def test_killed_at_any_point_is_resumed(tmp_path: Path) -> None:
     expected = files(tmp_path / "whole")
 
     def begin(folder: Path) -> None:
-        run = start(name, "uniform:3", Settings(**asked))
+        run = start(name, "uniform:3", CoverSettings(**asked))
         create_folder(run, folder)
 
     begin(tmp_path / "only the manifest")
@@ -329,7 +332,7 @@ def test_leftovers_of_another_run_are_not_believed(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     folder.mkdir()
     (folder / "counts.npz").write_bytes((tmp_path / "old" / "counts.npz").read_bytes())
-    run = start("grid", "uniform:2/state", Settings())
+    run = start("grid", "uniform:2/state", CoverSettings())
     create_folder(run, folder)
     assert load(folder).n_episodes == 0
 

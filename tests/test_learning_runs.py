@@ -17,6 +17,7 @@ from covgame.mdp.transitions import Transitions
 from covgame.runs import learn as learning
 from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
+from covgame.runs.settings import LearnSettings
 from covgame.store.episodes import RecordedEpisodes
 from covgame.types import Shape
 from tests.test_cli import covgame, interrupted
@@ -273,7 +274,7 @@ def test_killed_by_counts_and_resumed(tmp_path: Path) -> None:
     cg.explore(TOY, epsilon=1.5, preset="paper", out=whole)
     for stop in (3, 40):
         parts = tmp_path / f"parts-{stop}"
-        settings = learning.Settings("explore", 1.5, preset="paper")
+        settings = LearnSettings("explore", 1.5, preset="paper")
         run = learning.start(TOY, settings)
         create_folder(run, parts)
         playing = play(run)
@@ -373,7 +374,7 @@ def test_numbers_beyond_reason_are_refused(args: tuple[str, ...]) -> None:
 
 def test_counts_never_pass_what_64_bits_hold() -> None:
     """2^62 episodes are a budget: the run stops there, saved and with an answer."""
-    run = learning.start(TOY, learning.Settings("identify", 1.0, preset="paper"))
+    run = learning.start(TOY, LearnSettings("identify", 1.0, preset="paper"))
     assert run.budget_left == 2**62
     run.n_before = 2**62 - 5
     assert run.budget_left == 5

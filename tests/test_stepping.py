@@ -25,9 +25,10 @@ from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame
 from covgame.players.stepped import SteppedPlayer
-from covgame.runs.cover import Settings, start
+from covgame.runs.cover import start
 from covgame.runs.opening import resume
 from covgame.runs.playing import play
+from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource, GymStepper, PlainStepper
 from covgame.sources.gymnasium_envs import number_states
@@ -241,7 +242,7 @@ def test_everything_that_is_seen_gets_covered() -> None:
 def test_where_a_block_ends_changes_nothing(size: int) -> None:
     """A target may be covered just before it takes up what was newly seen."""
     env = cg.make("gym:Blackjack-v1", horizon=4)
-    run = start(env, "uniform:1/pair", Settings(seed=2))
+    run = start(env, "uniform:1/pair", CoverSettings(seed=2))
     assert isinstance(run.source, ExternalSource)
     player = SteppedPlayer(run.game, run.source, run.growth)
     while not run.covered:
@@ -345,7 +346,7 @@ def test_what_is_forbidden_is_never_planned(preset: Any) -> None:
     world = cg.make("chain:states=4,horizon=5").require_model("a test")
     target = parse_request("uniform:3").resolve(world.transitions)
     allowed = np.array([[True, True], [False, True], [True, True], [True, False]])
-    game = Settings(preset=preset).new_game(target, stationary=True)
+    game = CoverSettings(preset=preset).new_game(target, stationary=True)
     game.allowed = allowed
     compiled, source = CompiledGame(game), SimulatedSource(world, 0)
     for number in range(30):
@@ -523,7 +524,7 @@ def test_from_python_a_failure_is_an_error() -> None:
 
     with pytest.raises(EnvironmentFailed, match="RuntimeError: hot"):
         cg.cover(own(Hot()), "uniform:1")
-    run = start(own(Hot()), "uniform:1", Settings())
+    run = start(own(Hot()), "uniform:1", CoverSettings())
     for _ in play(run):
         pass
     assert run.stopped == "failed"

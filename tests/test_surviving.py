@@ -23,8 +23,9 @@ from covgame.game.counts import Counts
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs import playing
-from covgame.runs.cover import Settings, start
+from covgame.runs.cover import start
 from covgame.runs.opening import load, resume
+from covgame.runs.settings import CoverSettings
 from covgame.sources.external import ExternalSource
 from covgame.store import episodes as shard_files
 from covgame.store import folder as folder_files
@@ -349,7 +350,7 @@ def test_what_was_seen_just_before_a_stop_is_asked_for_after_it() -> None:
             return "attic" if self.door and action else "hall", 0.0, False
 
     house = House()
-    run = start(own(house, horizon=2), "uniform:300", Settings())
+    run = start(own(house, horizon=2), "uniform:300", CoverSettings())
     assert isinstance(run.source, ExternalSource)
     SteppedPlayer(run.game, run.source, run.growth).play(201)
     house.door = True

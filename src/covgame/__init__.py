@@ -22,7 +22,8 @@ from covgame.pac.learnt import LearntModel
 from covgame.planning import Plan, functionals, plan
 from covgame.runs.certify import Checked, certify
 from covgame.runs.cover import Coverage, cover
-from covgame.runs.learn import Exploration, Identification, explore, identify
+from covgame.runs.learn import explore, identify
+from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.opening import learnt_model, load, resume
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make

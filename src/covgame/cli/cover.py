@@ -9,8 +9,9 @@ import click
 
 from covgame.cli.options import common_options, world_and_target
 from covgame.cli.playing import finish
-from covgame.runs.cover import Settings, start
+from covgame.runs.cover import start
 from covgame.runs.saving import create_folder
+from covgame.runs.settings import CoverSettings
 
 
 @click.command()
@@ -84,7 +85,7 @@ def cover(
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
       covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
     """
-    settings = Settings(
+    settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary
     )
     run = start(env, target, settings, horizon=horizon)

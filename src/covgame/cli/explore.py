@@ -10,8 +10,9 @@ import click
 from covgame.cli.options import common_options, learning_options
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
-from covgame.runs.learn import Settings, start
+from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
+from covgame.runs.settings import LearnSettings
 
 
 @click.command()
@@ -42,7 +43,7 @@ def explore(
       covgame explore riverswim:states=6,horizon=10 --epsilon 1
       covgame explore garnet:states=3,actions=2,horizon=3 --epsilon 1.5 --preset paper
     """
-    settings = Settings(
+    settings = LearnSettings(
         "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
     )  # fmt: skip

@@ -11,8 +11,9 @@ from covgame.cli.messages import say
 from covgame.cli.options import as_range, common_options, learning_options
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
-from covgame.runs.learn import Settings, start
+from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
+from covgame.runs.settings import LearnSettings
 
 
 @click.command()
@@ -63,7 +64,7 @@ def identify(
       covgame identify gym:FrozenLake-v1 --horizon 20 --epsilon 0.2 --return-range 0,1
       covgame identify garnet:states=3,actions=2,horizon=3 --epsilon 1 --preset paper
     """
-    settings = Settings(
+    settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
         as_range(reward_range), None if return_range is None else as_range(return_range),
         most_successors, stage_dependent,

@@ -14,7 +14,7 @@ from covgame.game.progress import Progress, progress_of
 from covgame.pac.parts import Phase
 from covgame.planning import number
 from covgame.runs.cover import Coverage
-from covgame.runs.learn import LearningRun
+from covgame.runs.learning_run import LearningRun
 from covgame.runs.playing import play
 from covgame.runs.run import Run
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from covgame.confidence import PaperThresholds
@@ -18,19 +16,17 @@ from covgame.pac.mixtures import Structure
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import ImplicitElimination
 from covgame.runs.run import Source
+from covgame.runs.settings import LearnSettings
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource, Pay
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import END, BoolHSA
 
-if TYPE_CHECKING:
-    from covgame.runs.learn import Settings
-
 Explorer = ProportionalCoverage | CertifiedExploration
 Identifier = ImplicitElimination | CertifiedIdentification
 
 
-def pay_of(settings: Settings) -> Pay | None:
+def pay_of(settings: LearnSettings) -> Pay | None:
     """What an environment has to keep to, because the bounds rely on it."""
     if settings.command == "explore":
         return None
@@ -39,7 +35,7 @@ def pay_of(settings: Settings) -> Pay | None:
 
 
 def algorithm_for(
-    environment: Environment, settings: Settings, source: Source
+    environment: Environment, settings: LearnSettings, source: Source
 ) -> tuple[Explorer | Identifier, Forecast]:
     """The algorithm that was asked for, and what it takes at least."""
     if settings.preset == "certified":
@@ -50,7 +46,7 @@ def algorithm_for(
 
 
 def _pce(
-    environment: Environment, settings: Settings, source: Source
+    environment: Environment, settings: LearnSettings, source: Source
 ) -> tuple[ProportionalCoverage, Forecast]:
     """The paper's reward-free exploration."""
     thresholds = PaperThresholds(source.shape, settings.scale)
@@ -62,7 +58,7 @@ def _pce(
 
 
 def _principle(
-    environment: Environment, settings: Settings, source: Source
+    environment: Environment, settings: LearnSettings, source: Source
 ) -> tuple[ImplicitElimination, Forecast]:
     """The paper's best-policy identification."""
     model = environment.require_model("the paper's identify")
@@ -87,7 +83,7 @@ def _principle(
 
 
 def _certified(
-    environment: Environment, settings: Settings, source: Source
+    environment: Environment, settings: LearnSettings, source: Source
 ) -> CertifiedExploration | CertifiedIdentification:
     """Algorithms that play until their certificate says enough."""
     model = environment.model
@@ -111,7 +107,7 @@ def _certified(
     return CertifiedIdentification(*asked, earned, validates=settings.play != "counts")
 
 
-def _most_paid(settings: Settings, model: TabularMDP | None, source: Source) -> float | None:
+def _most_paid(settings: LearnSettings, model: TabularMDP | None, source: Source) -> float | None:
     """The most that an episode pays in all, where the user knows; checked as far as possible."""
     if settings.return_range is None:
         return None
@@ -131,7 +127,7 @@ def _one_start(model: TabularMDP) -> bool:
     return int((model.initial > 0).sum()) == 1
 
 
-def _check_rewards(model: TabularMDP, settings: Settings, source: Source) -> None:
+def _check_rewards(model: TabularMDP, settings: LearnSettings, source: Source) -> None:
     """Rewards have to lie in the range that the confidence sets are made for."""
     low, high = (0.0, 1.0)
     if isinstance(source, ExternalSource):
@@ -144,7 +140,7 @@ def _check_rewards(model: TabularMDP, settings: Settings, source: Source) -> Non
         )
 
 
-def _paid(settings: Settings, model: TabularMDP) -> tuple[float, float]:
+def _paid(settings: LearnSettings, model: TabularMDP) -> tuple[float, float]:
     """The range of rewards; an episode that is over earns 0, so that is in it where it can be."""
     low, high = settings.reward_range
     if (model.transitions.next_state == END).any():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,18 @@ from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growth import Growth, Rare
-from covgame.game.own import Peer, name_of, own_game
+from covgame.game.own import Peer
 from covgame.game.planner import Planner
-from covgame.game.presets import default_game, paper_game
 from covgame.jsonfile import check_content
 from covgame.mdp.model import TabularMDP
 from covgame.pac.mixtures import rarely_reached
 from covgame.pac.parts import AnyPart, Part
 from covgame.planning import resolve_target
 from covgame.runs.playing import to_the_end
-from covgame.runs.refusals import check_can_be_counted, check_choice, check_common
+from covgame.runs.refusals import check_can_be_counted
 from covgame.runs.run import Arrays, Run, Source, StopReason
 from covgame.runs.saving import create_folder, environment_of
+from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.runs.text import coverage_text
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.external import ExternalSource
@@ -44,66 +44,17 @@ from covgame.targets.requests import (
     parse_request,
 )
 from covgame.targets.target import Target
-from covgame.types import ANY, BoolArray, Shape
-
-Preset = Literal["default", "paper"]
-Play = Literal["exact", "lazy", "counts"]
+from covgame.types import ANY, Shape
 
 LARGE = 20_000
 """Above so many cells phi* takes a while, and nobody waits for it unasked."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to cover: all that decides which episodes are played, beside world and target."""
-
-    seed: int = 0
-    preset: Preset = "default"
-    delta: float = 0.1
-    stage_dependent: bool = False
-    max_episodes: int | None = None
-    play: Play = "exact"
-    min_reach: float = 0.0
-    planner: Planner | Peer | str | None = None  # somebody else's, or py:module:name
-    adversary: Adversary | str | None = None
-
-    def __post_init__(self) -> None:
-        check_common(self.seed, self.delta, self.max_episodes)
-        check_choice("the preset of cover", self.preset, get_args(Preset))
-        check_choice("play", self.play, get_args(Play))
-        if not 0 <= self.min_reach <= 1:
-            raise BadInput(f"--min-reach is a probability, not {self.min_reach!r}")
-        object.__setattr__(self, "seed", int(self.seed))
-        if self.max_episodes is not None:
-            object.__setattr__(self, "max_episodes", int(self.max_episodes))
-
-    def new_game(
-        self, target: Target, *, stationary: bool, allowed: BoolArray | None = None
-    ) -> Game:
-        """A game for these settings, before its first episode."""
-        if self.preset == "paper":
-            game = paper_game(target, delta=self.delta, allowed=allowed)
-        else:
-            pooled = stationary and not self.stage_dependent
-            game = default_game(target, pooled=pooled, allowed=allowed)
-        return own_game(game, self.planner, self.adversary) if self.has_own_players else game
-
-    @property
-    def has_own_players(self) -> bool:
-        """Whether somebody else's code plans or weighs."""
-        return self.planner is not None or self.adversary is not None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a manifest has them."""
-        own = {"planner": self.planner, "adversary": self.adversary}
-        return {**vars(self), **{key: value and name_of(value) for key, value in own.items()}}
 
 
 @dataclass(eq=False, repr=False)
 class Coverage(Run):
     """A run of ``cover``: what was asked, what was collected, and how it ended."""
 
-    settings: Settings
+    settings: CoverSettings
     game: Game
     growth: Growth  # how the target changes, where states show only as one goes
     request: str = ""  # the target, as it was asked for
@@ -268,18 +219,18 @@ def cover(
     *,
     horizon: int | None = None,
     seed: int = 0,
-    preset: Preset = "default",
+    preset: CoverPreset = "default",
     delta: float = 0.1,
     stage_dependent: bool = False,
     min_reach: float = 0.0,
     max_episodes: int | None = None,
-    play: Play = "exact",
+    play: CoverPlay = "exact",
     planner: Planner | Peer | str | None = None,
     adversary: Adversary | str | None = None,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | None = None,
 ) -> Coverage:
-    """Play until every requirement of ``target`` is met, or the budget is spent.
+    """CoverPlay until every requirement of ``target`` is met, or the budget is spent.
 
     With ``out`` the episodes are written to that folder as Parquet files, and a run that was
     interrupted goes on with ``covgame.resume``. ``play="counts"`` plays a simulated model by its
@@ -287,7 +238,7 @@ def cover(
     after every block of episodes. Ctrl-C saves what there is and raises ``KeyboardInterrupt``.
     ``planner`` and ``adversary`` put your own in the place of ours: objects, or ``py:module:name``.
     """
-    settings = Settings(
+    settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary
     )
     run = start(env, target, settings, horizon=horizon)
@@ -299,7 +250,7 @@ def cover(
 def start(
     env: Environment | TabularMDP | str | Path,
     target: Request | Target | str | Path,
-    settings: Settings,
+    settings: CoverSettings,
     *,
     horizon: int | None = None,
 ) -> Coverage:
@@ -329,7 +280,7 @@ def start(
 def _start_unknown(
     environment: Environment,
     target: Request | Target | str | Path,
-    settings: Settings,
+    settings: CoverSettings,
     source: Source,
 ) -> Coverage:
     """Without a table the target is what was seen so far, or rows over numbered states."""
@@ -353,7 +304,7 @@ def _start_unknown(
     return Coverage(environment, settings, source, game, growth, str(target))
 
 
-def _rare(settings: Settings) -> Rare | None:
+def _rare(settings: CoverSettings) -> Rare | None:
     """What to leave out on the way."""
     if not settings.min_reach:
         return None
@@ -373,7 +324,7 @@ def reopen(
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
     environment = environment_of(folder)
     budget = max_episodes if max_episodes is not None else asked.max_episodes
-    settings = Settings(
+    settings = CoverSettings(
         asked.seed, asked.preset, asked.delta, asked.stage_dependent, budget, asked.play,
         asked.min_reach, planner or asked.planner, adversary or asked.adversary,
     )  # fmt: skip

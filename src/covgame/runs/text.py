@@ -11,7 +11,7 @@ from covgame.planning import number
 
 if TYPE_CHECKING:
     from covgame.runs.cover import Coverage
-    from covgame.runs.learn import LearningRun
+    from covgame.runs.learning_run import LearningRun
 
 Facts = list[tuple[str, str]]
 
