@@ -58,7 +58,28 @@ class Round:
 
 
 class Game:
-    """Ask for a policy, tell the episode it led to, until the target is covered."""
+    """Ask for a policy, tell the episode it led to, until the target is covered.
+
+    Args:
+        target: What is to be covered.
+        planner: From counts and a reward to the next policy.
+        adversary: Weighs the rows of the target: the more a row weighs, the more its cells earn.
+        counts: What was seen, nothing at first.
+        allowed: Which actions states have, S x A truth values, if not all.
+        learns_within: Whether an episode's own steps may change what it does next, where stages
+            share what they have seen.
+
+    Example:
+        >>> import covgame as cg
+        >>> model = cg.make("chain:states=4,horizon=6").model
+        >>> target = cg.cells([(None, 3, 1, 5)]).on(model.shape)  # the last state's action 1
+        >>> game, world = cg.default_game(target, pooled=True), cg.SimulatedSource(model)
+        >>> while not game.covered:
+        ...     episode = world.play(game.ask(), game.counts.n_episodes)
+        ...     result = game.tell(episode)
+        >>> int(game.counts.visits[:, 3, 1].sum()) >= 5
+        True
+    """
 
     def __init__(
         self,
@@ -84,6 +105,7 @@ class Game:
 
     @property
     def covered(self) -> bool:
+        """Whether every row has its visits."""
         return bool((self.collected >= self.target.counts).all())
 
     def grow(self, target: Target) -> None:
@@ -205,6 +227,14 @@ class Game:
 
 
 def rounds(game: Game, source: EpisodeSource) -> Iterator[Round]:
-    """Play until the target is covered; stopping earlier is the consumer's choice."""
+    """Play until the target is covered; stopping earlier is the consumer's choice.
+
+    Args:
+        game: Whose policies are played.
+        source: Who plays them: a ``SimulatedSource``, or anything with its three members.
+
+    Returns:
+        An iterator over the episodes, each with where the game stands after it.
+    """
     while not game.covered:
         yield game.tell(source.play(game.ask(), game.counts.n_episodes, game.revise))

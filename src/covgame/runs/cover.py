@@ -230,13 +230,48 @@ def cover(
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | None = None,
 ) -> Coverage:
-    """CoverPlay until every requirement of ``target`` is met, or the budget is spent.
+    """Play until every requirement of ``target`` is met, or the budget is spent.
 
-    With ``out`` the episodes are written to that folder as Parquet files, and a run that was
-    interrupted goes on with ``covgame.resume``. ``play="counts"`` plays a simulated model by its
-    visits alone, billions of episodes a second, and leaves no episodes. ``progress`` is called
-    after every block of episodes. Ctrl-C saves what there is and raises ``KeyboardInterrupt``.
-    ``planner`` and ``adversary`` put your own in the place of ours: objects, or ``py:module:name``.
+    Args:
+        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, or
+            what ``covgame.make`` returns.
+        target: What has to be visited how often: ``covgame.uniform(50)``, ``proportional``,
+            ``cells``, a ``Target``, their text (``"uniform:50/pair"``), or the path of a target
+            file.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+        seed: Same seed, same run.
+        preset: ``"default"``, as we recommend, or ``"paper"``, Algorithm 1 to the letter.
+        delta: The probability with which bounds may fail (``preset="paper"``, and ``min_reach`` on
+            an environment without a transition table).
+        stage_dependent: Do not pool what is learnt over stages, also where the environment is
+            stationary.
+        min_reach: Leave out what no policy reaches with this probability.
+        max_episodes: Stop after so many episodes; ``run.covered`` says whether it was enough.
+        play: ``"exact"`` plans before every episode, ``"lazy"`` in batches, and ``"counts"`` plays
+            a simulated model by its visits alone: any number of episodes at once, none recorded.
+        planner: A planner or peer of your own in the place of ours: an object, or
+            ``"py:module:name"``.
+        adversary: The same for the adversary.
+        out: A folder for the run. The episodes are written there as Parquet files, and a run that
+            was stopped goes on with ``covgame.resume``.
+        progress: Called with the run after every block of episodes.
+
+    Returns:
+        The run: ``run.n_episodes``, ``run.covered``, ``run.counts.visits`` (H x S x A),
+        ``run.uncovered``, ``run.min_episodes`` (the lower bound phi*, where the model is known).
+
+    Raises:
+        BadInput: What was asked for makes no sense as it stands; the sentence says what to change.
+        EnvironmentFailed: The environment raised an error. What was played is saved.
+        KeyboardInterrupt: After Ctrl-C, when all is saved.
+
+    Example:
+        >>> import covgame as cg
+        >>> run = cg.cover("chain:states=5,horizon=8", cg.uniform(10, "pair"), seed=0)
+        >>> run.covered
+        True
+        >>> int(run.counts.visits.sum(axis=0).min()) >= 10
+        True
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary

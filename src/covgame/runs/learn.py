@@ -42,7 +42,49 @@ def explore(
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | None = None,
 ) -> Exploration:
-    """Explore without a reward until ``run.model.plan(reward)`` is eps-optimal for any reward."""
+    """Explore without a reward, until the learnt model is good enough for any.
+
+    Afterwards ``run.model.plan(reward)`` loses at most epsilon against the best policy, whatever
+    the reward, with probability 1 - delta.
+
+    Args:
+        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, or
+            what ``covgame.make`` returns. Its states have to be numbered beforehand.
+        epsilon: What planning may lose, in units of the return: rewards lie in [0, 1], so that an
+            episode earns between 0 and the horizon.
+        delta: The probability with which the guarantee may fail.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+        seed: Same seed, same run.
+        preset: ``"certified"`` plays where the certificate's interval is widest until it says
+            enough; ``"paper"`` is PCE with its own thresholds, which takes very many episodes.
+        play: ``"exact"`` plays episodes, ``"counts"`` a simulated model by its visits alone; left
+            out, by counts where the paper's algorithm meets a simulated model.
+        max_episodes: Stop after so many episodes; ``run.certified_error`` says what is proved then.
+        scale: Of the paper's thresholds; below 1 nothing is guaranteed.
+        most_successors: At most so many states can follow a state and an action (the end of the
+            episode counts as one), if you know that.
+        stage_dependent: Do not pool what is learnt over stages (certified).
+        force: Begin also what will not end in a lifetime.
+        out: A folder for the run, which can then be resumed and certified.
+        progress: Called with the run after every block of episodes.
+
+    Returns:
+        The run: ``run.model`` (a ``LearntModel``), ``run.certified_error``, ``run.n_episodes``,
+        ``run.phases``.
+
+    Raises:
+        BadInput: What was asked for makes no sense as it stands; the sentence says what to change.
+        TooLarge: It would take more episodes than anybody can play; the sentence says how many.
+        EnvironmentFailed: The environment raised an error. What was played is saved.
+
+    Example:
+        >>> import covgame as cg
+        >>> run = cg.explore("garnet:states=3,actions=2,horizon=3", epsilon=1.5)
+        >>> run.certified_error <= 1.5
+        True
+        >>> run.model.plan([0.0, 0.0, 1.0]).table.shape  # a reward for being in the last state
+        (3, 3)
+    """
     settings = LearnSettings(
         "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
@@ -72,7 +114,50 @@ def identify(
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | None = None,
 ) -> Identification:
-    """Find a policy whose value is within epsilon of the best, for the environment's reward."""
+    """Find a policy whose value is within epsilon of the best, for the environment's own reward.
+
+    Args:
+        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, or
+            what ``covgame.make`` returns. Its states have to be numbered beforehand.
+        epsilon: What the policy may lose against the best one, in units of the return.
+        delta: The probability with which the guarantee may fail.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+        seed: Same seed, same run.
+        preset: ``"certified"`` plays the policy that may be best until its certificate says enough;
+            ``"paper"`` is PRINCIPLE with its own thresholds, which takes very many episodes.
+        play: ``"exact"`` plays episodes, ``"counts"`` a simulated model by its visits alone; left
+            out, by counts where the paper's algorithm meets a simulated model.
+        max_episodes: Stop after so many episodes; ``run.certified_gap`` says what is proved then.
+        scale: Of the paper's thresholds; below 1 nothing is guaranteed.
+        suprema: How PRINCIPLE finds its targets: ``"exact"``, a program per cell, or ``"relaxed"``,
+            a bound that is quicker; by size if left out.
+        prune: PRINCIPLE as published, with PruneDataset, which biases the estimates.
+        reward_range: The least and the most that a step may pay.
+        return_range: The same for a whole episode, if you know it: a narrow range saves episodes.
+        most_successors: At most so many states can follow a state and an action (the end of the
+            episode counts as one), if you know that.
+        stage_dependent: Do not pool what is learnt over stages (certified).
+        force: Begin also what will not end in a lifetime.
+        out: A folder for the run, which can then be resumed and certified.
+        progress: Called with the run after every block of episodes.
+
+    Returns:
+        The run: ``run.policy``, ``run.certified_gap``, ``run.conclusion`` (with ``lower`` and
+        ``upper``), ``run.n_episodes``, ``run.phases``.
+
+    Raises:
+        BadInput: What was asked for makes no sense as it stands; the sentence says what to change.
+        TooLarge: It would take more episodes than anybody can play; the sentence says how many.
+        EnvironmentFailed: The environment raised an error, or paid outside ``reward_range``.
+
+    Example:
+        >>> import covgame as cg
+        >>> run = cg.identify("garnet:states=3,actions=2,horizon=3", epsilon=1.0)
+        >>> run.certified_gap <= 1.0
+        True
+        >>> run.policy.table.shape  # an action for every stage and state
+        (3, 3)
+    """
     settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
         reward_range, return_range, most_successors, stage_dependent,

@@ -254,7 +254,7 @@ class Exploration(LearningRun):
     def certified_error(self) -> float | None:
         """What an optimal policy on the model loses at most, whatever the reward."""
         error = self.algorithm.certified_error
-        return None if error is None else min(error, float(self.counts.shape.horizon))
+        return None if error is None else float(min(error, self.counts.shape.horizon))
 
     @property
     def bounded(self) -> bool:

@@ -29,10 +29,26 @@ def load(
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
 ) -> Run:
-    """A run from its folder, at the last point that was saved.
+    """Open a run, at the last point that was saved; nothing is played.
 
-    ``max_episodes`` is a new budget. A planner or adversary that was handed to ``cover`` as an
-    object has to be handed over again.
+    Args:
+        path: The folder of a run.
+        max_episodes: A new budget, counted from the first episode.
+        planner: What was handed to ``cover`` as an object has to be handed over again.
+        adversary: The same.
+
+    Returns:
+        A ``Coverage``, ``Exploration`` or ``Identification``, whatever it was.
+
+    Raises:
+        BadInput: The folder holds no run, or its files are damaged.
+
+    Example:
+        >>> import tempfile, covgame as cg
+        >>> folder = tempfile.mkdtemp()
+        >>> run = cg.cover("chain:states=4,horizon=6", "uniform:2/pair", out=folder)
+        >>> cg.load(folder).n_episodes == run.n_episodes
+        True
     """
     folder = RunFolder.open(path)
     if folder.manifest.get("command") in ("explore", "identify"):
@@ -55,8 +71,26 @@ def resume(
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
 
-    ``max_episodes`` is a new budget, counted from the first episode. A planner or adversary that
-    was handed to ``cover`` as an object has to be handed over again.
+    Args:
+        path: The folder of a run.
+        max_episodes: A new budget, counted from the first episode.
+        planner: What was handed to ``cover`` as an object has to be handed over again.
+        adversary: The same.
+        progress: Called with the run after every block of episodes.
+
+    Returns:
+        The run, played to its end: the same as if it had never stopped.
+
+    Raises:
+        BadInput: The folder holds no run, or its files are damaged.
+        EnvironmentFailed: The environment raised an error. What was played is saved.
+
+    Example:
+        >>> import tempfile, covgame as cg
+        >>> folder = tempfile.mkdtemp()
+        >>> run = cg.cover("chain:states=4,horizon=6", "uniform:9/pair", max_episodes=5, out=folder)
+        >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
+        (False, True)
     """
     run = load(path, max_episodes, planner=planner, adversary=adversary)
     if run.notice:
@@ -65,7 +99,17 @@ def resume(
 
 
 def learnt_model(path: str | Path) -> LearntModel:
-    """What a run has learnt of its world, as far as it got."""
+    """What a run has learnt of its world, as far as it got.
+
+    Args:
+        path: The folder of a run of any command.
+
+    Returns:
+        The empirical model: ``model.plan(reward)``, ``model.value(policy, reward)``.
+
+    Raises:
+        BadInput: The folder holds no run, or nothing was saved yet.
+    """
     arrays = RunFolder.open(path).load_counts()
     if arrays is None:
         raise BadInput(f"{path} has learnt nothing yet: it was stopped before anything was saved")

@@ -139,6 +139,7 @@ class Run(ABC):
 
     @property
     def n_episodes(self) -> int:
+        """Episodes played so far."""
         return self.n_before + (self.task.played if self.task else 0)
 
     @property

@@ -28,6 +28,7 @@ class Environment:
 
     @property
     def known(self) -> bool:
+        """Whether its transition table is known."""
         return self.model is not None
 
     def require_model(self, purpose: str) -> TabularMDP:
@@ -60,8 +61,23 @@ class Environment:
 def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environment:
     """An environment from its name, a model file or a model.
 
-    Names: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
-    ``py:module:factory`` for one of your own, or the path of a ``covgame-mdp/1`` file.
+    Args:
+        env: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
+            ``py:module:factory`` for one of your own, the path of a ``covgame-mdp/1`` file, or a
+            ``TabularMDP``.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+
+    Returns:
+        The environment: ``env.name``, ``env.horizon``, and ``env.model`` where its transition
+        table is known.
+
+    Raises:
+        BadInput: There is no such environment; the sentence says what there is.
+
+    Example:
+        >>> import covgame as cg
+        >>> cg.make("riverswim:states=8").model.shape.hsa  # stages, states, actions
+        (20, 8, 2)
     """
     horizon = _whole(horizon)
     if isinstance(env, TabularMDP):

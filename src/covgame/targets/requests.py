@@ -127,7 +127,18 @@ class CellCounts:
 
 
 def uniform(count: float, per: Per = "cell") -> Uniform:
-    """Every reachable cell ``count`` times; or every pair, or state, at any stage."""
+    """Ask for everything that can be reached, each as often.
+
+    Args:
+        count: Visits; any number from 0 on.
+        per: ``"cell"``, each action in each state at each stage; ``"pair"``, each action in each
+            state, at whatever stage; ``"state"``, each state.
+
+    Example:
+        >>> import covgame as cg
+        >>> cg.uniform(50, "pair")
+        Uniform(count=50.0, per='pair')
+    """
     _check_count("uniform", count)
     if per not in get_args(Per):
         raise BadInput(f"uniform targets are per cell, pair or state, not per {per!r}")
@@ -135,7 +146,12 @@ def uniform(count: float, per: Per = "cell") -> Uniform:
 
 
 def proportional(count: float) -> Proportional:
-    """Every cell ``count`` times as often as the best policy reaches it."""
+    """Ask for every cell ``count`` times the probability with which it can be reached at all.
+
+    Args:
+        count: Visits of what is certain to be reached; half of it for what is reached half the time
+            by the policy that is best at that.
+    """
     _check_count("proportional", count)
     return Proportional(float(count))
 
@@ -145,8 +161,18 @@ def cells(
 ) -> Listed | CellCounts:
     """Your own target: an H x S x A array of counts, or rows (stage, state, action, count).
 
-    ``None`` as a stage or action means any; the visits are then counted together. Who drives a game
-    of one's own gets the ``Target`` by ``cells(...).on(shape)``.
+    Args:
+        counts: In rows, ``None`` as a stage or action means any; the visits are then counted
+            together.
+
+    Returns:
+        A request for ``cover`` and ``plan``. Who drives a game of one's own gets the ``Target`` by
+        ``cells(...).on(shape)``.
+
+    Example:
+        >>> import covgame as cg
+        >>> len(cg.cells([(None, 3, 1, 20), (0, 2, None, 5)]).on(cg.Shape(6, 4, 2)))
+        2
     """
     try:
         if isinstance(counts, np.ndarray):
