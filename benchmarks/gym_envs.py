@@ -18,7 +18,8 @@ from benchmarks import _results
 from covgame.runs.cover import start
 from covgame.runs.playing import play
 from covgame.runs.settings import CoverSettings
-from covgame.sources.external import ExternalSource, Step, Stepper
+from covgame.sources.external import ExternalSource
+from covgame.sources.steppers import Step, Stepper
 
 CASES = [
     ("gym:FrozenLake-v1", 15, "uniform:10", 0.01, 10),
@@ -33,7 +34,8 @@ class Timed:
     """A stepper that knows how long it took."""
 
     def __init__(self, inner: Stepper) -> None:
-        self.inner, self.actions, self.seconds = inner, inner.actions, 0.0
+        self.inner, self.actions, self.world = inner, inner.actions, inner.world
+        self.seconds = 0.0
 
     def reset(self, seed: int) -> tuple[Any, Any]:
         """Start an episode."""

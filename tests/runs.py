@@ -8,9 +8,7 @@ from typing import Any
 
 from covgame.runs.cover import Coverage
 from covgame.runs.opening import load
-from covgame.sources.environments import Environment
-from covgame.sources.external import PlainStepper
-from covgame.sources.states import DiscoveredStates
+from covgame.sources.environments import Environment, make
 
 
 def coverage_at(path: Path) -> Coverage:
@@ -22,9 +20,7 @@ def coverage_at(path: Path) -> Coverage:
 
 def own(world: Any, horizon: int = 8) -> Environment:
     """An environment from an object, without a module."""
-    return Environment(
-        "a test", horizon, None, opener=lambda: (PlainStepper(world), DiscoveredStates())
-    )
+    return make(world, horizon)
 
 
 class Corridor:

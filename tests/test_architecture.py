@@ -21,6 +21,7 @@ BASE = {
     "episodes",
     "interruption",
     "imports",
+    "names",
 }
 MAY_IMPORT = {
     "mdp": BASE,
@@ -58,7 +59,7 @@ NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/compiling.py"},
-    "gymnasium": {"sources/gymnasium_envs.py"},
+    "gymnasium": {"sources/gymnasium_envs.py", "sources/spaces.py"},
     "pyarrow": {"store/episodes.py", "comparison/results.py"},
     "rich": {"cli/progress.py"},
     "matplotlib": {"report/figures.py"},

@@ -72,7 +72,7 @@ def test_plan_prints_a_page() -> None:
     done = covgame("plan", "riverswim:states=8", "--target", "uniform:50", "--top", "2")
     assert done.returncode == 0, done.stderr
     assert "at least 115,080 on average" in done.stdout
-    assert done.stdout.count("stage 7, state 7") == 2
+    assert done.stdout.count("stage 7: state 7 / ") == 2
     assert done.stderr == ""
 
 

@@ -16,9 +16,7 @@ from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame
 from covgame.runs.opening import resume
 from covgame.runs.settings import CoverSettings
-from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource, GymStepper
-from covgame.sources.gymnasium_envs import number_states
+from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.episodes import RecordedEpisodes
 from covgame.targets.requests import parse_request
@@ -129,7 +127,7 @@ def test_observations_of_several_numbers() -> None:
             self.at = np.array([min(2, self.at[0] + 1), action])
             return self.at.copy(), 0.0, False, False, {}
 
-    env = Environment("a test", 4, None, opener=lambda: (GymStepper(Pair()), number_states(Pair())))
+    env = cg.make(Pair, 4)
     run = cg.cover(env, "uniform:2")
     assert run.covered
     keys = run.source.state_keys
@@ -142,7 +140,7 @@ def test_limits_and_spaces_are_checked() -> None:
         cg.make("gym:FrozenLake-v1", horizon=101)
     with pytest.raises(BadInput, match="--horizon"):
         cg.make("gym:Blackjack-v1")
-    with pytest.raises(BadInput, match="finitely many states"):
+    with pytest.raises(BadInput, match="bins:10x10x10x10"):
         cg.make("gym:CartPole-v1")
 
 

@@ -39,10 +39,10 @@ def test_numbers_of_a_plan(river: cg.Plan) -> None:
 def test_a_plan_prints_in_a_terminal_and_a_notebook(river: cg.Plan) -> None:
     text = str(river)
     assert "at least 115,080 on average" in text
-    assert "906.7  stage 7, state 7, action 0 (left)" in text
+    assert "906.7  stage 7: state 7 / left" in text
     page = river._repr_html_()
     assert "115,080" in page
-    assert "stage 7, state 7, action 0 (left)" in page
+    assert "stage 7: state 7 / left" in page
     assert page.count("<table>") == page.count("</table>") == 2
     assert "Plan(environment='riverswim:states=8'" in repr(river)
 
@@ -104,7 +104,7 @@ def test_wrong_kinds_are_bad_input() -> None:
     for wrong in (None, 5, ["riverswim"], "a\0b.json", "x" * 300):
         with pytest.raises(cg.BadInput):
             cg.make(wrong)
-    with pytest.raises(cg.BadInput, match="horizon already"):
+    with pytest.raises(cg.BadInput, match="has its horizon"):
         cg.plan(cg.make("riverswim"), "uniform:1", horizon=5)
     with pytest.raises(cg.BadInput, match="added up"):
         cg.plan("riverswim", "uniform:1e308")

@@ -27,6 +27,7 @@ from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.opening import learnt_model, load, resume
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
+from covgame.sources.maps import bins
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import cells, proportional, uniform
 from covgame.targets.target import Target
@@ -67,6 +68,7 @@ __all__ = [
     "TooLarge",
     "UnknownModel",
     "UnreachableTarget",
+    "bins",
     "cells",
     "certify",
     "cover",

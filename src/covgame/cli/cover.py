@@ -7,15 +7,17 @@ from typing import Literal
 
 import click
 
-from covgame.cli.options import common_options, world_and_target
+from covgame.cli.options import common_options, reading_options, world_and_target
 from covgame.cli.playing import finish
 from covgame.runs.cover import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import CoverSettings
+from covgame.sources.environments import as_environment
 
 
 @click.command()
 @world_and_target
+@reading_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run.")
 @click.option(
     "--preset",
@@ -63,6 +65,8 @@ def cover(
     env: str,
     target: str,
     horizon: int | None,
+    states: str | None,
+    actions: str | None,
     seed: int,
     preset: Literal["default", "paper"],
     delta: float,
@@ -88,6 +92,6 @@ def cover(
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary
     )
-    run = start(env, target, settings, horizon=horizon)
+    run = start(as_environment(env, horizon, states, actions), target, settings)
     create_folder(run, out)
     finish(run, as_json, quiet)

@@ -7,20 +7,24 @@ from typing import Literal
 
 import click
 
-from covgame.cli.options import common_options, learning_options
+from covgame.cli.options import common_options, learning_options, reading_options
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
 from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
+from covgame.sources.environments import as_environment
 
 
 @click.command()
 @learning_options
+@reading_options
 @common_options
 def explore(
     env: str,
     horizon: int | None,
+    states: str | None,
+    actions: str | None,
     epsilon: float,
     delta: float,
     seed: int,
@@ -47,7 +51,7 @@ def explore(
         "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
     )  # fmt: skip
-    run = start(env, settings, horizon=horizon, force=force)
+    run = start(as_environment(env, horizon, states, actions), settings, force=force)
     if not quiet:
         announce(run)
     create_folder(run, out)

@@ -8,16 +8,18 @@ from typing import Literal
 import click
 
 from covgame.cli.messages import say
-from covgame.cli.options import as_range, common_options, learning_options
+from covgame.cli.options import as_range, common_options, learning_options, reading_options
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
 from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
+from covgame.sources.environments import as_environment
 
 
 @click.command()
 @learning_options
+@reading_options
 @click.option(
     "--suprema",
     type=click.Choice(["exact", "relaxed"]),
@@ -39,6 +41,8 @@ from covgame.runs.settings import LearnSettings
 def identify(
     env: str,
     horizon: int | None,
+    states: str | None,
+    actions: str | None,
     epsilon: float,
     delta: float,
     seed: int,
@@ -71,7 +75,7 @@ def identify(
     )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")
-    run = start(env, settings, horizon=horizon, force=force)
+    run = start(as_environment(env, horizon, states, actions), settings, force=force)
     if not quiet:
         announce(run)
     create_folder(run, out)

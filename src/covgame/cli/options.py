@@ -55,6 +55,20 @@ def world_and_target(command: Command, *, required: bool = True) -> Command:
     return command
 
 
+def reading_options(command: Command) -> Command:
+    """``--states`` and ``--actions``: how an environment is read."""
+    for option in (
+        click.option("--actions", help="grid:N, so many values of each real number of an action."),
+        click.option(
+            "--states",
+            help="What counts as a state: bins:12x8, bins:12[-1.2,0.6]x8[-1,1], round:2, "
+            "keys:NAME,..., image:hash, py:MODULE:FUNCTION.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def learning_options(command: Command) -> Command:
     """What ``explore`` and ``identify`` share."""
     for option in (

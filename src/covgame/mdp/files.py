@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from covgame.errors import BadInput, describe_row
 from covgame.jsonfile import check_content, read_json
-from covgame.mdp.model import SUM_TOLERANCE, Names, TabularMDP, rewards_from_cells
+from covgame.mdp.model import SUM_TOLERANCE, TabularMDP, rewards_from_cells
 from covgame.mdp.transitions import Transitions
 from covgame.memory import require_room
+from covgame.names import Names
 from covgame.types import END, FloatArray, FloatS, IntArray, Shape
 
 Index = Annotated[int, Field(strict=True, ge=0, lt=2**62)]

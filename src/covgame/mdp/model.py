@@ -8,41 +8,13 @@ from functools import cached_property
 import numpy as np
 
 from covgame.arrays import sum_by_segment
-from covgame.errors import BadInput, Row, describe_row
+from covgame.errors import BadInput, describe_row
 from covgame.mdp.transitions import Transitions
 from covgame.memory import require_room
+from covgame.names import Names
 from covgame.types import FloatArray, FloatHSA, FloatS, Shape
 
 SUM_TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class Names:
-    """How a person calls the states and actions, and whether the states form a grid."""
-
-    states: tuple[str, ...] | None = None
-    actions: tuple[str, ...] | None = None
-    grid: tuple[int, int] | None = None  # rows, columns; state = row * columns + column
-
-    def describe(self, row: Row) -> str:
-        """A cell in words: ``stage 3, state 5 (row 1, column 1), right``."""
-        stage, state, action = row
-        words = ["any stage" if stage is None else f"stage {stage}", self.state(state)]
-        words.append("any action" if action is None else self.action(action))
-        return ", ".join(words)
-
-    def state(self, state: int) -> str:
-        if self.states is not None:
-            return f"state {state} ({self.states[state]})"
-        if self.grid is not None:
-            row, column = divmod(state, self.grid[1])
-            return f"state {state} (row {row}, column {column})"
-        return f"state {state}"
-
-    def action(self, action: int) -> str:
-        if self.actions is not None:
-            return f"action {action} ({self.actions[action]})"
-        return f"action {action}"
 
 
 @dataclass(frozen=True, eq=False)

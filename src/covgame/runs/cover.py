@@ -21,7 +21,6 @@ from covgame.game.growth import Growth, Rare
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
-from covgame.mdp.model import TabularMDP
 from covgame.pac.mixtures import rarely_reached
 from covgame.pac.parts import AnyPart, Part
 from covgame.planning import resolve_target
@@ -33,6 +32,7 @@ from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.runs.text import coverage_text
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.external import ExternalSource
+from covgame.sources.maps import StateFunction
 from covgame.store.folder import MANIFEST, TARGET, RunFolder
 from covgame.store.state import game_arrays, restore_game
 from covgame.targets.requests import (
@@ -214,10 +214,12 @@ class Coverage(Run):
 
 
 def cover(
-    env: Environment | TabularMDP | str | Path,
+    env: Any,
     target: Request | Target | str | Path,
     *,
     horizon: int | None = None,
+    states: str | StateFunction | None = None,
+    actions: str | None = None,
     seed: int = 0,
     preset: CoverPreset = "default",
     delta: float = 0.1,
@@ -233,12 +235,16 @@ def cover(
     """Play until every requirement of ``target`` is met, or the budget is spent.
 
     Args:
-        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, or
-            what ``covgame.make`` returns.
+        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, a
+            Gymnasium environment, an object with ``reset`` and ``step``, a class or a function that
+            makes one, or what ``covgame.make`` returns.
         target: What has to be visited how often: ``covgame.uniform(50)``, ``proportional``,
             ``cells``, a ``Target``, their text (``"uniform:50/pair"``), or the path of a target
             file.
         horizon: Steps of an episode at most, where ``env`` leaves it open.
+        states: What counts as a state, where observations are not states themselves (see
+            ``covgame.make``).
+        actions: ``"grid:5"`` for actions that are real numbers (see ``covgame.make``).
         seed: Same seed, same run.
         preset: ``"default"``, as we recommend, or ``"paper"``, Algorithm 1 to the letter.
         delta: The probability with which bounds may fail (``preset="paper"``, and ``min_reach`` on
@@ -276,21 +282,19 @@ def cover(
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary
     )
-    run = start(env, target, settings, horizon=horizon)
+    run = start(as_environment(env, horizon, states, actions), target, settings)
     if out is not None:
         create_folder(run, out)
     return to_the_end(run, progress)
 
 
 def start(
-    env: Environment | TabularMDP | str | Path,
+    env: Any,
     target: Request | Target | str | Path,
     settings: CoverSettings,
-    *,
-    horizon: int | None = None,
 ) -> Coverage:
     """A run before its first episode."""
-    environment = as_environment(env, horizon)
+    environment = as_environment(env)
     if settings.play == "counts":
         check_can_be_counted(environment)
         if settings.has_own_players:
@@ -349,6 +353,7 @@ def _rare(settings: CoverSettings) -> Rare | None:
 def reopen(
     folder: RunFolder,
     max_episodes: int | None,
+    env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
 ) -> Callable[[], Coverage]:
@@ -357,13 +362,13 @@ def reopen(
     from covgame.targets.files import load_target
 
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
-    environment = environment_of(folder)
+    environment = environment_of(folder, env)
     budget = max_episodes if max_episodes is not None else asked.max_episodes
     settings = CoverSettings(
         asked.seed, asked.preset, asked.delta, asked.stage_dependent, budget, asked.play,
         asked.min_reach, planner or asked.planner, adversary or asked.adversary,
     )  # fmt: skip
-    source = environment.open(settings.seed, keys=folder.load_states())
+    source = environment.open(settings.seed, known=folder.load_states())
     target = load_target(folder.path / asked.target).on(source.shape)
     model = environment.model
     never: list[tuple[Row, float]] = [(row[:3], row[3]) for row in asked.unreachable]

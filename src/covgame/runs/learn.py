@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from covgame.jsonfile import check_content
-from covgame.mdp.model import TabularMDP
 from covgame.pac.principle import Suprema
 from covgame.runs.algorithms import algorithm_for, pay_of
 from covgame.runs.learning_run import Exploration, Identification
@@ -20,17 +19,20 @@ from covgame.runs.refusals import (
 from covgame.runs.saving import create_folder, environment_of
 from covgame.runs.settings import LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
+from covgame.sources.maps import StateFunction
 from covgame.store.folder import MANIFEST, RunFolder
 
 AnyRun = TypeVar("AnyRun", Exploration, Identification)
 
 
 def explore(
-    env: Environment | TabularMDP | str | Path,
+    env: Any,
     *,
     epsilon: float,
     delta: float = 0.1,
     horizon: int | None = None,
+    states: str | StateFunction | None = None,
+    actions: str | None = None,
     seed: int = 0,
     preset: LearnPreset = "certified",
     play: LearnPlay | None = None,
@@ -48,12 +50,16 @@ def explore(
     the reward, with probability 1 - delta.
 
     Args:
-        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, or
-            what ``covgame.make`` returns. Its states have to be numbered beforehand.
+        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, a
+            Gymnasium environment, an object with ``reset`` and ``step``, a class or a function that
+            makes one, or what ``covgame.make`` returns.
         epsilon: What planning may lose, in units of the return: rewards lie in [0, 1], so that an
             episode earns between 0 and the horizon.
         delta: The probability with which the guarantee may fail.
         horizon: Steps of an episode at most, where ``env`` leaves it open.
+        states: What counts as a state, where observations are not states themselves (see
+            ``covgame.make``).
+        actions: ``"grid:5"`` for actions that are real numbers (see ``covgame.make``).
         seed: Same seed, same run.
         preset: ``"certified"`` plays where the certificate's interval is widest until it says
             enough; ``"paper"`` is PCE with its own thresholds, which takes very many episodes.
@@ -89,16 +95,19 @@ def explore(
         "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
     )  # fmt: skip
-    run = cast("Exploration", start(env, settings, horizon=horizon, force=force))
+    environment = as_environment(env, horizon, states, actions)
+    run = cast("Exploration", start(environment, settings, force=force))
     return _to_the_end(run, out, progress)
 
 
 def identify(
-    env: Environment | TabularMDP | str | Path,
+    env: Any,
     *,
     epsilon: float,
     delta: float = 0.1,
     horizon: int | None = None,
+    states: str | StateFunction | None = None,
+    actions: str | None = None,
     seed: int = 0,
     preset: LearnPreset = "certified",
     play: LearnPlay | None = None,
@@ -117,11 +126,15 @@ def identify(
     """Find a policy whose value is within epsilon of the best, for the environment's own reward.
 
     Args:
-        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, or
-            what ``covgame.make`` returns. Its states have to be numbered beforehand.
+        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, a
+            Gymnasium environment, an object with ``reset`` and ``step``, a class or a function that
+            makes one, or what ``covgame.make`` returns.
         epsilon: What the policy may lose against the best one, in units of the return.
         delta: The probability with which the guarantee may fail.
         horizon: Steps of an episode at most, where ``env`` leaves it open.
+        states: What counts as a state, where observations are not states themselves (see
+            ``covgame.make``).
+        actions: ``"grid:5"`` for actions that are real numbers (see ``covgame.make``).
         seed: Same seed, same run.
         preset: ``"certified"`` plays the policy that may be best until its certificate says enough;
             ``"paper"`` is PRINCIPLE with its own thresholds, which takes very many episodes.
@@ -162,7 +175,8 @@ def identify(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
         reward_range, return_range, most_successors, stage_dependent,
     )  # fmt: skip
-    run = cast("Identification", start(env, settings, horizon=horizon, force=force))
+    environment = as_environment(env, horizon, states, actions)
+    run = cast("Identification", start(environment, settings, force=force))
     return _to_the_end(run, out, progress)
 
 
@@ -175,14 +189,13 @@ def _to_the_end(
 
 
 def start(
-    env: Environment | TabularMDP | str | Path,
+    env: Any,
     settings: LearnSettings,
     *,
-    horizon: int | None = None,
     force: bool = False,
 ) -> Exploration | Identification:
     """A run before its first episode; one that cannot end is refused, with what it would take."""
-    environment = as_environment(env, horizon)
+    environment = as_environment(env)
     run = _opened(environment, settings)()
     if run.by_counts:
         check_can_be_counted(environment)
@@ -191,7 +204,7 @@ def start(
 
 
 def reopen(
-    folder: RunFolder, max_episodes: int | None
+    folder: RunFolder, max_episodes: int | None, env: Any = None
 ) -> Callable[[], Exploration | Identification]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import LearningManifest
@@ -200,7 +213,7 @@ def reopen(
     known = {name: getattr(asked, name) for name in LearnSettings.__dataclass_fields__}
     if max_episodes is not None:
         known["max_episodes"] = max_episodes
-    return _opened(environment_of(folder), LearnSettings(**known), folder)
+    return _opened(environment_of(folder, env), LearnSettings(**known), folder)
 
 
 def _opened(

@@ -26,6 +26,7 @@ def load(
     path: str | Path,
     max_episodes: int | None = None,
     *,
+    env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
 ) -> Run:
@@ -34,7 +35,9 @@ def load(
     Args:
         path: The folder of a run.
         max_episodes: A new budget, counted from the first episode.
-        planner: What was handed to ``cover`` as an object has to be handed over again.
+        env: An environment, state map, planner or adversary that was handed over as an object has
+            to be handed over again.
+        planner: The same.
         adversary: The same.
 
     Returns:
@@ -52,9 +55,9 @@ def load(
     """
     folder = RunFolder.open(path)
     if folder.manifest.get("command") in ("explore", "identify"):
-        begin: Callable[[], Run] = learn.reopen(folder, max_episodes)
+        begin: Callable[[], Run] = learn.reopen(folder, max_episodes, env)
     else:
-        begin = cover.reopen(folder, max_episodes, planner, adversary)
+        begin = cover.reopen(folder, max_episodes, env, planner, adversary)
     run = _take_up(folder, begin)
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.FINISHED
@@ -65,6 +68,7 @@ def resume(
     path: str | Path,
     *,
     max_episodes: int | None = None,
+    env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
     progress: Callable[[Any], None] | None = None,
@@ -74,7 +78,9 @@ def resume(
     Args:
         path: The folder of a run.
         max_episodes: A new budget, counted from the first episode.
-        planner: What was handed to ``cover`` as an object has to be handed over again.
+        env: An environment, state map, planner or adversary that was handed over as an object has
+            to be handed over again.
+        planner: The same.
         adversary: The same.
         progress: Called with the run after every block of episodes.
 
@@ -92,7 +98,7 @@ def resume(
         >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
         (False, True)
     """
-    run = load(path, max_episodes, planner=planner, adversary=adversary)
+    run = load(path, max_episodes, env=env, planner=planner, adversary=adversary)
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
     return run if run.stopped == run.FINISHED else to_the_end(run, progress)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from covgame.episodes import Block
 from covgame.game.counts import Counts
+from covgame.names import Names
 from covgame.pac.parts import AnyPart
 from covgame.players.by_counts import MOST_EPISODES
 from covgame.sources.environments import Environment
@@ -152,6 +153,20 @@ class Run(ABC):
         """Which actions states have, (S, A), if that is known beforehand and not all."""
         model = self.environment.model
         return model.transitions.allowed if model else None
+
+    @property
+    def names(self) -> Names:
+        """States and actions in the user's words."""
+        model = self.environment.model
+        if model is not None:
+            return model.names
+        return self.source.names if isinstance(self.source, ExternalSource) else Names()
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are, or have been seen so far."""
+        source = self.source
+        return source.states.size if isinstance(source, ExternalSource) else source.shape.states
 
     @property
     def records(self) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from covgame.errors import BadInput
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
+from covgame.sources.maps import FUNCTION
 from covgame.store.folder import MODEL, RunFolder, fresh_folder
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
     about = {
         "environment": environment.name,
         "horizon": environment.horizon,
-        "model": None if environment.by_name else MODEL,
+        "model": None if environment.by_name or environment.model is None else MODEL,
+        "by_name": environment.by_name,
+        **environment.reading.texts(),
     }
     manifest = {**about, **run.manifest(), "versions": versions()}
     path = Path(out) if out is not None else fresh_folder(environment.name)
@@ -34,13 +38,38 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
     return run.folder
 
 
-def environment_of(folder: RunFolder) -> Environment:
-    """The environment of a run, made again by name or from the model kept with the run."""
+def environment_of(folder: RunFolder, env: Any = None) -> Environment:
+    """The environment of a run: handed over, made again by name, or the model kept with the run."""
     asked = folder.manifest
+    reading = {"states": asked.get("states"), "actions": asked.get("actions")}
+    if env is not None:
+        return _handed_over(folder, env, reading)
     if asked["model"] is None:
-        return make(asked["environment"], asked["horizon"])
+        if not asked.get("by_name", True):
+            raise BadInput(
+                f"{folder.path} was played on {asked['environment']}, which only the program that "
+                "made it has; go on there, by covgame.resume(path, env=...)"
+            )
+        return make(asked["environment"], asked["horizon"], **reading)
     again = make(folder.path / asked["model"])
     return Environment(asked["environment"], again.horizon, again.model, by_name=False)
+
+
+def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Environment:
+    """An environment for a run, checked to be as long as the one before."""
+    horizon = folder.manifest["horizon"]
+    if not isinstance(env, Environment) and str(reading["states"]).endswith(FUNCTION):
+        raise BadInput(
+            f"{folder.path} was played with the state map {reading['states']}; hand it over as "
+            "well: covgame.resume(path, env=covgame.make(env, horizon, states=...))"
+        )
+    environment = env if isinstance(env, Environment) else make(env, horizon, **reading)
+    if environment.horizon != horizon:
+        raise BadInput(
+            f"{folder.path} has episodes of {horizon} steps, and {environment.name} has "
+            f"{environment.horizon}"
+        )
+    return environment
 
 
 def recorder_for(run: Run) -> AnyRecorder | None:

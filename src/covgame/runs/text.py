@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from covgame.errors import Row, describe_row
 from covgame.pac.parts import Phase
 from covgame.planning import number
 
@@ -34,7 +33,7 @@ def coverage_text(run: Coverage, most: int = SHOWN) -> str:
     uncovered = run.uncovered
     if uncovered and most:
         lines += ["", "Still missing (visits)"]
-        lines += [f"  {number(n):>10}  {_name(run, row)}" for row, n in uncovered[:most]]
+        lines += [f"  {number(n):>10}  {run.names.describe(row)}" for row, n in uncovered[:most]]
         if len(uncovered) > most:
             lines.append(f"  and {len(uncovered) - most:,} more")
     return "\n".join(lines)
@@ -42,9 +41,9 @@ def coverage_text(run: Coverage, most: int = SHOWN) -> str:
 
 def coverage_facts(run: Coverage) -> Facts:
     """What there is to say, as (label, value) lines for people."""
-    H, S, A = run.target.shape.hsa
+    H, _, A = run.target.shape.hsa
     facts = [
-        ("environment", f"{run.environment.name}: {H} stages, {S} states, {A} actions"),
+        ("environment", f"{run.environment.name}: {H} stages, {run.n_states} states, {A} actions"),
         ("covered", _extent(run)),
         ("episodes", f"{number(run.n_episodes)} ({_how(run)})"),
     ]
@@ -96,11 +95,6 @@ def _map(run: Coverage) -> list[str]:
     width = max(len(word) for row in words for word in row)
     drawn = ["  ".join(f"{word:>{width}}" for word in row) for row in words]
     return ["", "Visits (all stages and actions)", *(f"  {line}" for line in drawn)]
-
-
-def _name(run: Coverage, row: Row) -> str:
-    model = run.environment.model
-    return model.names.describe(row) if model else describe_row(row)
 
 
 # ------------------------------------------------------------------- explore and identify

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import difflib
 import operator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from covgame.errors import BadInput, UnknownModel
 from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
 from covgame.sources.external import ExternalSource, Opener, Pay
+from covgame.sources.maps import MappedStates, StateFunction
+from covgame.sources.objects import (
+    HANDED_OVER,
+    Reading,
+    check_playable,
+    factory_of,
+    horizon_of,
+    is_gym,
+    open_world,
+)
 from covgame.sources.simulated import SimulatedSource
-from covgame.sources.states import DiscoveredStates
+from covgame.sources.states import DiscoveredStates, States
+from covgame.sources.steppers import Stepper
+
+KnownStates = tuple[list[str], list[str] | None]
+"""(keys, labels) of states that were discovered before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +42,7 @@ class Environment:
     model: TabularMDP | None
     by_name: bool = True  # whether ``make`` finds it again by its name and horizon
     opener: Opener | None = None  # opens it, if it is played step by step and not simulated
+    reading: Reading = field(default_factory=Reading)  # what counts as a state, which actions
 
     @property
     def known(self) -> bool:
@@ -42,14 +60,14 @@ class Environment:
         return self.model
 
     def open(
-        self, seed: int, *, keys: list[str] | None = None, pay: Pay | None = None
+        self, seed: int, *, known: KnownStates | None = None, pay: Pay | None = None
     ) -> SimulatedSource | ExternalSource:
-        """Where its episodes come from; ``keys`` are the states that were discovered before."""
+        """Where its episodes come from; ``known`` are the states that were discovered before."""
         if self.opener is None:
             return SimulatedSource(self.require_model("covering"), seed)
         stepper, states = self.opener()
-        if keys is not None and states.discovered:
-            states = DiscoveredStates(keys)
+        if known is not None and isinstance(states, DiscoveredStates):
+            states = states.again(*known)
         allowed = self.model.transitions.allowed if self.model else None
         return ExternalSource(stepper, states, self.horizon, seed, allowed=allowed, pay=pay)
 
@@ -58,14 +76,26 @@ class Environment:
         return f"Environment({self.name!r}, horizon={self.horizon}, {about})"
 
 
-def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environment:
-    """An environment from its name, a model file or a model.
+def make(
+    env: Any,
+    horizon: int | None = None,
+    *,
+    states: str | StateFunction | None = None,
+    actions: str | None = None,
+) -> Environment:
+    """An environment from its name, an object, a class, a function, a model file or a model.
 
     Args:
         env: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
-            ``py:module:factory`` for one of your own, the path of a ``covgame-mdp/1`` file, or a
-            ``TabularMDP``.
+            ``py:module:factory?n=3`` for one of your own, the path of a ``covgame-mdp/1`` file, a
+            ``TabularMDP``, a Gymnasium environment, any object with ``reset`` and ``step``, a class
+            or a function without arguments that makes one. An object that was handed over is
+            played in this process only; a class or a function can be made again.
         horizon: Steps of an episode at most, where ``env`` leaves it open.
+        states: What counts as a state: a function of an observation (and of the environment, if it
+            takes two arguments), ``covgame.bins(12, 8)``, or a text such as ``"bins:12x8"``,
+            ``"round:2"``, ``"keys:agent_pos,agent_dir"``, ``"image:hash"``, ``"py:module:name"``.
+        actions: ``"grid:5"``: so many values of every real number that an action has.
 
     Returns:
         The environment: ``env.name``, ``env.horizon``, and ``env.model`` where its transition
@@ -79,40 +109,85 @@ def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environmen
         >>> cg.make("riverswim:states=8").model.shape.hsa  # stages, states, actions
         (20, 8, 2)
     """
-    horizon = _whole(horizon)
+    horizon, reading = _whole(horizon), Reading(states, actions)
+    if isinstance(env, Environment):
+        raise BadInput("this is an Environment already; make it once, with all that it needs")
     if isinstance(env, TabularMDP):
+        _check_is_read_plainly("a model", reading)
         return _with_model("a model", env, horizon, by_name=False)
     if not isinstance(env, str | Path):
-        raise BadInput(f"an environment is a name, a file or a model, not {type(env).__name__}")
+        return _external(*factory_of(env), horizon, reading)
     name = str(env)
     kind, colon, rest = name.partition(":")
     if kind == "gym" and colon:
-        from covgame.sources.gymnasium_envs import make_gym
+        from covgame.sources.gymnasium_envs import gym_factory
 
-        stages, model, opener = make_gym(rest, horizon)
-        return Environment(name, stages, model, opener=opener)
+        return _external(name, gym_factory(rest), True, horizon, reading)
     if kind == "py" and colon:
-        from covgame.sources.python_objects import make_python
-
-        stages, opener = make_python(rest, horizon)
-        return Environment(name, stages, None, opener=opener)
+        return _external(*factory_of(name), horizon, reading)
     if kind in FAMILIES:
+        _check_is_read_plainly(name, reading)
         return _make_family(name, FAMILIES[kind], rest, horizon)
     if is_file(name) or name.endswith(".json"):
         from covgame.mdp.files import load_model
 
+        _check_is_read_plainly(name, reading)
         return _with_model(name, load_model(name), horizon, by_name=False)
     raise BadInput(_no_such_environment(name, kind))
 
 
+def _check_is_read_plainly(name: str, reading: Reading) -> None:
+    if reading != Reading():
+        raise BadInput(
+            f"{name} has its states and actions already; --states and --actions are "
+            "for environments that show observations"
+        )
+
+
+def _external(
+    name: str, factory: Callable[[], Any], again: bool, horizon: int | None, reading: Reading
+) -> Environment:
+    """An environment that is played step by step; looked at once, so that errors come now."""
+    world = factory()
+    try:
+        check_playable(world)
+        stages = horizon_of(world, horizon)
+        _, states = open_world(world, reading)
+        model = _table_of(world, stages) if reading == Reading() else None
+    except BadInput as error:
+        raise type(error)(f"{name}: {error}") from None
+    mapped = states.map.by_name if isinstance(states, MappedStates) else True
+    found = again and mapped and HANDED_OVER not in name
+    unused = [world]  # making one may take long: the first is not thrown away
+
+    def opener() -> tuple[Stepper, States]:
+        return open_world(unused.pop() if unused and again else factory(), reading)
+
+    return Environment(name, stages, model, found, opener, reading)
+
+
+def _table_of(world: Any, stages: int) -> TabularMDP | None:
+    """The model of a Gymnasium environment that shows it."""
+    if not is_gym(world):
+        return None
+    from covgame.sources.gymnasium_envs import is_itself, read_table
+
+    return read_table(world.unwrapped, stages) if is_itself(world) else None
+
+
 def as_environment(
-    env: Environment | TabularMDP | str | Path, horizon: int | None = None
+    env: Any,
+    horizon: int | None = None,
+    states: str | StateFunction | None = None,
+    actions: str | None = None,
 ) -> Environment:
     """What a user handed over as an environment, made if need be."""
     if not isinstance(env, Environment):
-        return make(env, horizon)
-    if horizon is not None:
-        raise BadInput("an Environment has its horizon already; say it in covgame.make")
+        return make(env, horizon, states=states, actions=actions)
+    if horizon is not None or states is not None or actions is not None:
+        raise BadInput(
+            "an Environment has its horizon, states and actions already; say them in covgame.make"
+        )
     return env
 
 
@@ -158,6 +233,8 @@ def _parameters(name: str, text: str) -> dict[str, str]:
 
 
 def _no_such_environment(name: str, kind: str) -> str:
+    if re.search(r"-v\d+(\?|$)", name):
+        return f"{name!r} names no family; Gymnasium's environments are written gym:{name}"
     close = difflib.get_close_matches(kind, FAMILIES, n=1)
     hint = f"did you mean {close[0]}?" if close else "covgame envs lists what there is"
     return f"{name!r} names no family, no Gymnasium environment and no file; {hint}"

@@ -5,12 +5,11 @@ Whatever goes wrong inside an environment becomes one ``EnvironmentFailed``.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,90 +17,14 @@ from covgame.episodes import Episode
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Revise
 from covgame.imports import said
+from covgame.names import Names
 from covgame.rng import episode_seed, uniforms
 from covgame.sources.states import DiscoveredStates, States
+from covgame.sources.steppers import Stepper
 from covgame.types import END, BoolArray, Policy, Shape
 
 STREAM = 1
 FIRST_ROOM = 64
-
-
-class Step(NamedTuple):
-    """What an environment shows after an action."""
-
-    observation: Any
-    reward: float
-    terminated: bool
-    truncated: bool
-    mask: Any  # which actions are allowed next, or None
-
-
-class Stepper(Protocol):
-    """An environment to play with."""
-
-    @property
-    def actions(self) -> int:
-        """How many actions there are, from 0 on."""
-        ...
-
-    def reset(self, seed: int) -> tuple[Any, Any]:
-        """Start an episode: (observation, mask of allowed actions or None)."""
-        ...
-
-    def step(self, action: int) -> Step:
-        """Take an action."""
-        ...
-
-
-class GymStepper:
-    """A Gymnasium environment with numbered actions."""
-
-    def __init__(self, env: Any) -> None:
-        self.env = env
-        space = env.action_space
-        self.actions = int(space.n)
-        self.first_action = int(getattr(space, "start", 0))
-
-    def reset(self, seed: int) -> tuple[Any, Any]:
-        observation, info = self.env.reset(seed=seed)
-        return observation, info.get("action_mask")
-
-    def step(self, action: int) -> Step:
-        observation, reward, terminated, truncated, info = self.env.step(self.first_action + action)
-        return Step(observation, reward, terminated, truncated, info.get("action_mask"))
-
-
-class PlainStepper:
-    """An object of one's own with ``reset()``, ``step(action)`` and ``actions``.
-
-    ``reset`` returns an observation, or (observation, info) with info a dictionary; if it takes a
-    ``seed``, it gets one. ``step`` returns (observation, reward, done), or Gymnasium's five.
-    """
-
-    def __init__(self, world: Any) -> None:
-        self.world = world
-        self.actions = int(world.actions)
-        self.takes_seed = "seed" in inspect.signature(world.reset).parameters
-
-    def reset(self, seed: int) -> tuple[Any, Any]:
-        shown = self.world.reset(seed=seed) if self.takes_seed else self.world.reset()
-        if isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], dict):
-            return shown[0], shown[1].get("action_mask")
-        return shown, None
-
-    def step(self, action: int) -> Step:
-        shown = self.world.step(action)
-        if isinstance(shown, tuple) and len(shown) == 3:
-            observation, reward, done = shown
-            return Step(observation, reward, done, False, None)
-        if isinstance(shown, tuple) and len(shown) == 5:
-            observation, reward, terminated, truncated, info = shown
-            mask = info.get("action_mask") if info else None
-            return Step(observation, reward, terminated, truncated, mask)
-        raise TypeError(
-            "step must return (observation, reward, done) or (observation, reward, terminated, "
-            f"truncated, info), not {shown!r}"
-        )
 
 
 @dataclass(frozen=True)
@@ -154,6 +77,16 @@ class ExternalSource:
         return self.states.keys if isinstance(self.states, DiscoveredStates) else None
 
     @property
+    def state_labels(self) -> list[str] | None:
+        """What they are called."""
+        return self.states.labels if isinstance(self.states, DiscoveredStates) else None
+
+    @property
+    def names(self) -> Names:
+        """States and actions in the user's words."""
+        return Names(self.state_labels, self.stepper.actions.labels)
+
+    @property
     def discovers_states(self) -> bool:
         """Whether states get their numbers as they appear."""
         return self.states.discovered
@@ -166,7 +99,7 @@ class ExternalSource:
             room = FIRST_ROOM
             while room < self.states.size:
                 room *= 2
-        return Shape(self.horizon, room, self.stepper.actions)
+        return Shape(self.horizon, room, len(self.stepper.actions))
 
     def shows_masks(self) -> bool:
         """Whether it says at the beginning of an episode which actions are allowed."""
@@ -241,11 +174,11 @@ class ExternalSource:
     def _allow(self, state: int, mask: Any) -> None:
         """Remember which actions a state has."""
         allowed = np.asarray(mask).astype(np.bool_)
-        if allowed.shape != (self.stepper.actions,) or not allowed.any():
+        if allowed.shape != (len(self.stepper.actions),) or not allowed.any():
             raise EnvironmentFailed(f"it showed the action mask {mask!r}, which allows nothing")
         rows = self.shape.states
         if self.allowed is None or len(self.allowed) < rows:
-            grown = np.ones((rows, self.stepper.actions), dtype=np.bool_)
+            grown = np.ones((rows, len(self.stepper.actions)), dtype=np.bool_)
             if self.allowed is not None:
                 grown[: len(self.allowed)] = self.allowed
             self.allowed = grown

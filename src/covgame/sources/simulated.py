@@ -38,6 +38,11 @@ class SimulatedSource:
         return None
 
     @property
+    def state_labels(self) -> list[str] | None:
+        """None: the model has its names."""
+        return None
+
+    @property
     def discovers_states(self) -> bool:
         """No: states are numbered beforehand."""
         return False

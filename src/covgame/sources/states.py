@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Mapping, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Number
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from covgame.errors import EnvironmentFailed
+from covgame.names import label_of
 
 
 class States(Protocol):
@@ -62,12 +63,19 @@ class DiscoveredStates:
 
     discovered = True
 
-    def __init__(self, keys: list[str] | None = None) -> None:
+    def __init__(
+        self, keys: Sequence[str] | None = None, labels: Sequence[str] | None = None
+    ) -> None:
         self.keys = list(keys or [])  # the observations by number, as JSON where possible
+        self.labels = list(labels if labels is not None else map(label_of_key, self.keys))
         self._by_key: dict[str, int] = {}
         self._by_value: dict[Hashable, int] = {}  # saves writing a key for what is known
         for number, key in enumerate(self.keys):
             self._by_key.setdefault(_rewritten(key), number)
+
+    def again(self, keys: Sequence[str], labels: Sequence[str] | None) -> DiscoveredStates:
+        """The same with the states that were found before."""
+        return DiscoveredStates(keys, labels)
 
     @property
     def size(self) -> int:
@@ -77,16 +85,25 @@ class DiscoveredStates:
         value = as_hashable(observation)
         known = self._by_value.get(value)
         if known is None:
-            known = self._by_value[value] = self._number(key_of(value))
+            known = self._by_value[value] = self._number(key_of(value), observation)
         return known
 
-    def _number(self, key: str) -> int:
+    def _number(self, key: str, observation: Any) -> int:
         known = self._by_key.get(key)
         if known is None:
             known = len(self.keys)
             self.keys.append(key)
+            self.labels.append(label_of(observation))
             self._by_key[key] = known
         return known
+
+
+def label_of_key(key: str) -> str:
+    """What a state is called, where only its key is known."""
+    try:
+        return label_of(json.loads(key))
+    except ValueError:
+        return label_of(key)
 
 
 @dataclass(frozen=True)

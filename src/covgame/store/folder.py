@@ -85,19 +85,24 @@ class RunFolder:
         np.savez(buffer, allow_pickle=False, **arrays)
         write_whole(self.path / COUNTS, buffer.getvalue())
 
-    def save_states(self, keys: list[str]) -> None:
-        """The observations of discovered states, by number."""
-        write_whole(self.path / STATES, _as_json({"format": "covgame-states/1", "states": keys}))
+    def save_states(self, keys: list[str], labels: list[str] | None = None) -> None:
+        """The observations of discovered states, by number, and what they are called."""
+        content: dict[str, Any] = {"format": "covgame-states/1", "states": keys}
+        if labels is not None:
+            content["labels"] = labels
+        write_whole(self.path / STATES, _as_json(content))
 
-    def load_states(self) -> list[str] | None:
-        """The observations in order, None if states are numbered by the environment."""
+    def load_states(self) -> tuple[list[str], list[str] | None] | None:
+        """(keys, labels) in order, None if states are numbered by the environment."""
         if not (self.path / STATES).is_file():
             return None
         content = read_json(self.path / STATES)
         keys = content.get("states") if isinstance(content, dict) else None
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise BadInput(f"{self.path / STATES} is damaged: it lists no states")
-        return keys
+        labels = content.get("labels")
+        fits = isinstance(labels, list) and len(labels) == len(keys)
+        return keys, [str(label) for label in labels] if fits else None
 
     def load_counts(self) -> dict[str, npt.NDArray[Any]] | None:
         """What was saved last, or None if the run was stopped before that."""

@@ -28,6 +28,9 @@ class CoverManifest(BaseModel):
     environment: Annotated[str, Field(strict=True)]
     horizon: Annotated[int, Field(strict=True, ge=1)]
     model: Literal["model.json"] | None
+    by_name: Annotated[bool, Field(strict=True)] = True
+    states: Annotated[str, Field(strict=True)] | None = None
+    actions: Annotated[str, Field(strict=True)] | None = None
     request: str
     target: Literal["target.json"]
     growing: GrowingRequest | None
@@ -52,6 +55,9 @@ class LearningManifest(BaseModel):
     environment: Annotated[str, Field(strict=True)]
     horizon: Annotated[int, Field(strict=True, ge=1)]
     model: Literal["model.json"] | None
+    by_name: Annotated[bool, Field(strict=True)] = True
+    states: Annotated[str, Field(strict=True)] | None = None
+    actions: Annotated[str, Field(strict=True)] | None = None
     epsilon: Number
     delta: Number
     seed: Index

@@ -32,6 +32,11 @@ class Source(Protocol):
         """The observations by number, if states are discovered."""
         ...
 
+    @property
+    def state_labels(self) -> list[str] | None:
+        """What they are called."""
+        ...
+
 
 class Recorder:
     """Episodes go to shards, and now and then, when a shard is full, what was learnt follows.
@@ -93,7 +98,7 @@ class Recorder:
         """No shard may speak of a state that nobody could look up."""
         keys = self.source.state_keys
         if keys is not None and len(keys) != self.named:
-            self.folder.save_states(keys)
+            self.folder.save_states(keys, self.source.state_labels)
             self.named = len(keys)
 
 

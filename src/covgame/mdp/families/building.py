@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from covgame.errors import BadInput
-from covgame.mdp.model import Names, TabularMDP
+from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
+from covgame.names import Names
 from covgame.types import FloatArray, IntArray, Shape
 
 

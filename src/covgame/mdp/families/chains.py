@@ -11,8 +11,9 @@ from covgame.mdp.families.building import (
     shape_of,
 )
 from covgame.mdp.families.registry import family
-from covgame.mdp.model import Names, TabularMDP
+from covgame.mdp.model import TabularMDP
 from covgame.memory import require_room
+from covgame.names import Names
 
 
 @family("riverswim", "riverswim:states=8,horizon=20")

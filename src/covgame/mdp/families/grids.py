@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from covgame.mdp.families.building import Builder, check, check_probability, mix, shape_of
 from covgame.mdp.families.registry import family
-from covgame.mdp.model import Names, TabularMDP
+from covgame.mdp.model import TabularMDP
 from covgame.memory import require_room
+from covgame.names import Names
 from covgame.types import END
 
 

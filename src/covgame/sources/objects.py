@@ -1,0 +1,151 @@
+"""Environments that a user has in hand: objects, classes, functions, ``py:module:factory``."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from covgame.errors import BadInput
+from covgame.imports import PREFIX, find, said
+from covgame.sources.maps import MappedStates, StateFunction, StateMap, state_map
+from covgame.sources.options import parse_options
+from covgame.sources.states import DiscoveredStates, States
+from covgame.sources.steppers import GymStepper, PlainStepper, Stepper
+
+HANDED_OVER = "(an object)"
+"""Stands behind the name of an environment that no later process can make by itself."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How an environment is read: what counts as a state, and which actions there are."""
+
+    states: str | StateFunction | StateMap | None = None
+    actions: str | None = None  # grid:N
+
+    @property
+    def grid(self) -> int | None:
+        """How many values of each real number of an action."""
+        if self.actions is None:
+            return None
+        kind, _, number = self.actions.partition(":")
+        if kind != "grid" or not number.isdigit():
+            raise BadInput(f"--actions {self.actions}: write grid:N, such as grid:5")
+        return int(number)
+
+    def texts(self) -> dict[str, str | None]:
+        """As a manifest has them."""
+        if self.states is None or isinstance(self.states, str):
+            return {"states": self.states, "actions": self.actions}
+        return {"states": state_map(self.states).text, "actions": self.actions}
+
+
+def is_gym(world: Any) -> bool:
+    """Whether it looks like a Gymnasium environment."""
+    return hasattr(world, "action_space") and hasattr(world, "observation_space")
+
+
+def factory_of(env: Any) -> tuple[str, Callable[[], Any], bool]:
+    """(name, how to make it, whether that can be done again) of what a user handed over."""
+    if isinstance(env, str):
+        return _by_name(env)
+    if inspect.isclass(env) or (callable(env) and not _can_be_played(env)):
+        importable = _importable(env)
+        name = importable or f"{getattr(env, '__qualname__', type(env).__qualname__)} {HANDED_OVER}"
+        return name, lambda: _called(name, env), True
+    if not _can_be_played(env):
+        raise BadInput(
+            "an environment is a name, a file, a model, an object with reset and step, a class or "
+            f"a function that makes one, not {type(env).__name__}"
+        )
+    spec = getattr(env, "spec", None)
+    called = getattr(spec, "id", None) or type(env).__qualname__
+    return f"{called} {HANDED_OVER}", lambda: env, False
+
+
+def _by_name(text: str) -> tuple[str, Callable[[], Any], bool]:
+    """``py:module:factory?n=3``."""
+    place, _, query = text.partition("?")
+    module, colon, factory = place.removeprefix(PREFIX).partition(":")
+    if not (module and colon and factory):
+        raise BadInput(f"{text}: write py:module:factory, or py:module:factory?name=value")
+    options = parse_options(text, query)
+    function = find(place)
+    if _can_be_played(function) and not inspect.isclass(function):
+        return text, lambda: function, True
+    if not callable(function):
+        raise BadInput(f"{text}: {factory!r} is no function, class or environment")
+    return text, lambda: _called(text, function, options), True
+
+
+def _called(name: str, function: Any, options: dict[str, Any] | None = None) -> Any:
+    try:
+        return function(**(options or {}))
+    except Exception as error:
+        raise BadInput(f"{name}: calling it raised {said(error)}") from error
+
+
+def _can_be_played(env: Any) -> bool:
+    return callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None))
+
+
+def _importable(thing: Any) -> str | None:
+    """``py:module:name``, if a later process finds the same thing there."""
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
+    if not module or module == "__main__" or not name.isidentifier():
+        return None
+    found = getattr(sys.modules.get(module), name, None)
+    return f"{PREFIX}{module}:{name}" if found is thing else None
+
+
+def open_world(world: Any, reading: Reading) -> tuple[Stepper, States]:
+    """An environment, ready to be played, and how its observations are numbered."""
+    if not is_gym(world):
+        stepper: Stepper = PlainStepper(world)
+        return stepper, _numbered(DiscoveredStates(), reading, None, stepper.world)
+    from covgame.sources.spaces import actions_of, states_of
+
+    stepper = GymStepper(world, actions_of(world, reading.grid))
+    space = world.observation_space
+    plain = DiscoveredStates() if reading.states is not None else states_of(space)
+    return stepper, _numbered(plain, reading, space, stepper.world)
+
+
+def _numbered(plain: States, reading: Reading, space: Any, world: Any) -> States:
+    if reading.states is None:
+        return plain
+    return MappedStates(state_map(reading.states, space), world)
+
+
+def horizon_of(world: Any, horizon: int | None) -> int:
+    """The horizon asked for, or the environment's own limit; never longer than that."""
+    if is_gym(world):
+        spec = getattr(world, "spec", None)
+        limit = spec.max_episode_steps if spec is not None else None
+    else:
+        limit = None
+    own = limit if is_gym(world) else getattr(world, "horizon", None)
+    stages = horizon if horizon is not None else own
+    if stages is None:
+        raise BadInput(
+            "it has no time limit of its own; say --horizon"
+            if is_gym(world)
+            else "say --horizon, or give what it returns a horizon"
+        )
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
+        raise BadInput(f"the horizon must be a whole number from 1 on, not {stages!r}")
+    if limit is not None and stages > limit:
+        raise BadInput(f"it ends its episodes after {limit} steps; --horizon {stages} is longer")
+    return stages
+
+
+def check_playable(world: Any) -> None:
+    """A plain object has reset, step and actions."""
+    for name in ("reset", "step"):
+        if not callable(getattr(world, name, None)):
+            raise BadInput(f"what it returns has no {name}() method")
+    if not is_gym(world) and not hasattr(world, "actions"):
+        raise BadInput("what it returns needs actions: their number, or a list of them")
