@@ -206,7 +206,8 @@ class Coverage(Run):
             self.game = self.settings.new_game(target, stationary=stationary)
         restore_game(self.game, arrays)
         if isinstance(self.source, ExternalSource):
-            self.source.recall(self.game.allowed)
+            visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
+            self.source.masks.recall(self.game.allowed, visited)
         if "left_out_rows" in arrays:
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest

@@ -60,7 +60,12 @@ class Environment:
         return self.model
 
     def open(
-        self, seed: int, *, known: KnownStates | None = None, pay: Pay | None = None
+        self,
+        seed: int,
+        *,
+        known: KnownStates | None = None,
+        pay: Pay | None = None,
+        most_states: int | None = None,
     ) -> SimulatedSource | ExternalSource:
         """Where its episodes come from; ``known`` are the states that were discovered before."""
         if self.opener is None:
@@ -69,7 +74,10 @@ class Environment:
         if known is not None and isinstance(states, DiscoveredStates):
             states = states.again(*known)
         allowed = self.model.transitions.allowed if self.model else None
-        return ExternalSource(stepper, states, self.horizon, seed, allowed=allowed, pay=pay)
+        return ExternalSource(
+            stepper, states, self.horizon, seed,
+            allowed=allowed, pay=pay, most_states=most_states if states.discovered else None,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         about = repr(self.model) if self.model is not None else "no table"
