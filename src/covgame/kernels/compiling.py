@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core.registry import CPUDispatcher
 
 KERNELS = (
     *("adversary", "by_counts", "compiling", "confidence", "curiosity", "draws", "episodes"),
@@ -26,8 +27,12 @@ SOURCES = (
 )
 """Every file from which something flows into compiled code, from the package's folder."""
 
-OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 UNCOUNTED = {**OPTIONS, "_nrt": False}
+"""Who uses an array is not counted: that would take as long as planning."""
+
+INSIDE = {**UNCOUNTED, "no_cpython_wrapper": True}
+"""Not for Python: unpacking Python's arrays takes the compiler longer than most functions."""
 
 
 def stamp() -> str:
@@ -45,14 +50,38 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
     return dispatcher
 
 
+class _Inside(CPUDispatcher):
+    """Python would call an address that is not there."""
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError(f"only compiled code can call {self.py_func.__name__}")
+
+
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile what makes no arrays: to count who uses them would take as long as planning."""
-    return _compile(function, **UNCOUNTED)
+    """Compile what only compiled code calls, and what makes no arrays."""
+    dispatcher = _compile(function, **INSIDE)
+    dispatcher.__class__ = _Inside
+    return dispatcher
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """The same for what is a part of a loop."""
-    return _compile(function, forceinline=True, **UNCOUNTED)
+    dispatcher = _compile(function, forceinline=True, **INSIDE)
+    dispatcher.__class__ = _Inside
+    return dispatcher
+
+
+def spliced(function: Callable[..., Any]) -> Any:
+    """The same for what takes many arrays and has one caller: it becomes a part of its text.
+
+    To hand over the arrays would take the compiler longer than all else in such a function.
+    """
+    return _compile(function, inline="always", **UNCOUNTED)
+
+
+def for_python(function: Callable[..., Any]) -> Any:
+    """Compile what Python calls, too."""
+    return _compile(function, **UNCOUNTED)
 
 
 def playing(function: Callable[..., Any]) -> Any:

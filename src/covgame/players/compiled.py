@@ -202,8 +202,8 @@ class CompiledGame:
         self._take_up_tables()
 
     @property
-    def _missing_only(self) -> bool:
-        return isinstance(self.game.adversary, MissingOnly)
+    def _missing_only(self) -> bool | None:
+        return isinstance(self.game.adversary, MissingOnly) or None  # None: left out when compiling
 
     def _wanted(self) -> layout.TargetArrays:
         game, target = self.game, self.game.target
@@ -258,12 +258,19 @@ class CompiledPlayer(CompiledGame):
 
     def _take_up_tables(self) -> None:
         super()._take_up_tables()
+        self._follow_counts()
+
+    def _follow_counts(self) -> None:
+        """Start from the counts as they are: somebody else may have changed them."""
+        self.tables_kernel.refresh(self.learnt)
         follows = self.incremental and self.paper is None and self.majority is None
         self.plan_cache: Any = layout.plan_cache(self.game.counts) if follows else None
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
         counts = self.game.counts
+        if self.plan_cache is None or self.plan_cache.tally[layout.EPISODE] != counts.n_episodes:
+            self._follow_counts()
         play_block: Any = self.kernel.play_block
         why, played, steps = play_block(
             min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
