@@ -31,6 +31,7 @@ def _refresh_row(entry, entries, end):  # type: ignore[no-untyped-def]
 @compiled
 def _refresh_rows(rows, entries, end):  # type: ignore[no-untyped-def]
     for row in range(len(rows)):
+        rows[row].p_first = rows[row].p_second = 0.0  # of what was taken back
         _refresh_row(rows[row], entries, end)
 
 
