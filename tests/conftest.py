@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
+from covgame.players.compiled import CompiledGame
+
 settings.register_profile(
     "covgame",
     deadline=None,
@@ -12,3 +14,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("covgame")
+
+CompiledGame.waits = True
+"""Where the readable game is compared with the compiled one, it must not stand in for it."""

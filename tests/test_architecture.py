@@ -19,6 +19,7 @@ BASE = {
     "rng",
     "episodes",
     "interruption",
+    "waiting",
 }
 MAY_IMPORT = {
     "mdp": BASE,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from covgame import waiting
 from covgame.cli.common import say
 from covgame.game.outlook import Outlook, outlook
 from covgame.planning import number
@@ -35,9 +36,8 @@ def watch(run: Run, *, quiet: bool) -> None:
         return
     with _display() as show:
         pacer = _Pacer(show)
-        with _excuse(COMPILING) as started:
+        with _excuse(COMPILING):
             for _ in play_blocks(run):
-                started()
                 pacer.after_block(run)
 
 
@@ -58,15 +58,21 @@ class _Pacer:
 
 
 @contextmanager
-def _excuse(sentence: str) -> Iterator[Callable[[], None]]:
-    """Say the sentence if what follows has not started after a second."""
-    timer = threading.Timer(SECONDS_UNTIL_EXCUSE, lambda: say(sentence))
-    timer.daemon = True
-    timer.start()
+def _excuse(sentence: str) -> Iterator[None]:
+    """Say the sentence once if what follows has to wait for the compiler."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(SECONDS_UNTIL_EXCUSE):
+            if waiting.for_compiler():
+                say(sentence)
+                return
+
+    threading.Thread(target=look, daemon=True).start()
     try:
-        yield timer.cancel
+        yield
     finally:
-        timer.cancel()
+        over.set()
 
 
 @contextmanager
