@@ -18,8 +18,8 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
+from covgame.comparison.dense import DensePlanner
 from covgame.mdp import dp
-from covgame.types import FloatArray
 
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "backward_induction.svg"
 CELLS = [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
@@ -52,28 +52,10 @@ def measure(cells: int) -> dict[str, Any]:
         "dense seconds": None,
     }
     if 8 * states * 4 * states <= DENSE_LIMIT:
-        kernel = dense_kernel(model)
-        row["dense seconds"] = best_of(lambda: dense_induction(kernel, model))
+        dense = DensePlanner(model)
+        row["dense seconds"] = best_of(lambda: dense.plan(model.rewards))
     print(row, flush=True)
     return row
-
-
-def dense_kernel(model: cg.TabularMDP) -> FloatArray:
-    """p[s * A + a, s'] of a stationary model."""
-    kernel = model.transitions.stages[0]
-    dense = np.zeros((model.shape.pairs, model.shape.states))
-    row = np.repeat(np.arange(model.shape.pairs), np.diff(kernel.start))
-    dense[row, kernel.next_state] = kernel.probability
-    return dense
-
-
-def dense_induction(kernel: FloatArray, model: cg.TabularMDP) -> FloatArray:
-    """The same recursion with matrices."""
-    values = np.zeros(model.shape.states)
-    for h in reversed(range(model.shape.horizon)):
-        q = model.rewards[h] + (kernel @ values).reshape(model.rewards[h].shape)
-        values = q.max(axis=1)
-    return values
 
 
 def best_of(action: Callable[[], object], seconds: float = 1.0) -> float:

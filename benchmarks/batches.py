@@ -17,13 +17,11 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
+from covgame.comparison.measures import priced, world
 from covgame.game.presets import default_game, paper_game
-from covgame.mdp.model import TabularMDP
 from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, SortedSuccessors, draw_visits
 from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
-from covgame.targets.requests import drop_rarely_reached
-from covgame.targets.target import Target
 
 WORLDS = [
     "garnet:states=20,actions=4,horizon=10,stationary=true",
@@ -32,24 +30,16 @@ WORLDS = [
 ]
 SIZES = [1, 8, 64, 512]
 SEEDS = 2
-REACH = 0.01
 BY_COUNTS = "riverswim:states=6,horizon=12"
 DECADES = range(2, 9)
 CAP = 60
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "by_counts.svg"
 
 
-def wanted(model: TabularMDP, visits: float) -> Target:
-    """The same count for every cell that can be had."""
-    asked = cg.uniform(visits).resolve(model.transitions)
-    return drop_rarely_reached(asked, model.transitions, REACH).target
-
-
 def batches(env: str, visits: float, size: int, *, anticipated: bool) -> float:
     """tau/phi* of batches of one size, the mean over seeds."""
-    model = cg.make(env).require_model("a benchmark")
-    target = wanted(model, visits)
-    cost = cg.plan(model, target).min_episodes
+    model = world(env)
+    target, cost = priced(env, f"uniform:{visits:g}")
     taus = []
     for seed in range(SEEDS):
         game = default_game(target, pooled=model.transitions.stationary)
@@ -63,9 +53,8 @@ def batches(env: str, visits: float, size: int, *, anticipated: bool) -> float:
 
 def by_counts(kind: str, visits: float) -> dict[str, Any]:
     """tau/phi* of a preset, played by counts."""
-    model = cg.make(BY_COUNTS).require_model("a benchmark")
-    target = wanted(model, visits)
-    cost = cg.plan(model, target).min_episodes
+    model = world(BY_COUNTS)
+    target, cost = priced(BY_COUNTS, f"uniform:{visits:g}")
     game = default_game(target, pooled=True) if kind == "default" else paper_game(target, delta=0.1)
     player, began = CountsPlayer(game, model, 0), time.perf_counter()
     while not game.covered and game.counts.n_episodes < CAP * cost:
@@ -83,8 +72,8 @@ def by_counts(kind: str, visits: float) -> dict[str, Any]:
 
 def one_draw(episodes: int) -> float:
     """Seconds to draw the visits of so many episodes of one policy."""
-    model = cg.make(BY_COUNTS).require_model("a benchmark")
-    policy = cg.plan(model, wanted(model, 1)).policy
+    model = world(BY_COUNTS)
+    policy = cg.plan(model, priced(BY_COUNTS, "uniform:1")[0]).policy
     draw_visits(SortedSuccessors(model), policy, 10, np.random.default_rng(0))
     began = time.perf_counter()
     draw_visits(SortedSuccessors(model), policy, episodes, np.random.default_rng(0))

@@ -24,7 +24,10 @@ from benchmarks import _results
 from covgame.game.game import Game, rounds
 from covgame.game.presets import default_game, paper_game
 from covgame.players.compiled import WaitingPlayer
-from covgame.runs.cover import Settings, create_folder, play_blocks, start
+from covgame.runs.cover import start
+from covgame.runs.playing import play
+from covgame.runs.saving import create_folder
+from covgame.runs.settings import CoverSettings
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import drop_rarely_reached
 
@@ -81,12 +84,12 @@ def recording() -> dict[str, float]:
     times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(5):
         for record, taken in times.items():
-            run = start(CHAIN, "uniform:300", Settings(), min_reach=0.001)
+            run = start(CHAIN, "uniform:300", CoverSettings(min_reach=0.001))
             with tempfile.TemporaryDirectory() as folder:
                 if record:
-                    create_folder(run, Path(folder) / "run", "uniform:300")
+                    create_folder(run, Path(folder) / "run")
                 began = time.perf_counter()
-                for _ in play_blocks(run):
+                for _ in play(run):
                     pass
                 taken.append(1e6 * (time.perf_counter() - began) / run.n_episodes)
     return {"off": statistics.median(times[False]), "on": statistics.median(times[True])}

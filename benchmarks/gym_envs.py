@@ -15,8 +15,10 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
-from covgame.runs.cover import Settings, play_blocks, start
-from covgame.sources.external import Step, Stepper, StepSource
+from covgame.runs.cover import start
+from covgame.runs.playing import play
+from covgame.runs.settings import CoverSettings
+from covgame.sources.external import ExternalSource, Step, Stepper
 
 CASES = [
     ("gym:FrozenLake-v1", 15, "uniform:10", 0.01, 10),
@@ -55,13 +57,13 @@ def measure(env: str, horizon: int, target: str, reach: float, seeds: int) -> di
     episodes, ours = [], []
     cost = None
     for seed in range(seeds):
-        run = start(environment, target, Settings(seed=seed), min_reach=reach)
-        if not isinstance(run.source, StepSource):
+        run = start(environment, target, CoverSettings(seed=seed, min_reach=reach))
+        if not isinstance(run.source, ExternalSource):
             raise TypeError("this benchmark is for environments that are played step by step")
         timed = Timed(run.source.stepper)
         run.source.stepper = timed
         began = time.perf_counter()
-        for _ in play_blocks(run):
+        for _ in play(run):
             pass
         ours.append(1 - timed.seconds / (time.perf_counter() - began))
         episodes.append(run.n_episodes)

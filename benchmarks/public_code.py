@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks import _results
 from covgame.baselines.ucbvi import UCBVI
-from covgame.bench.dense import DensePlanner
+from covgame.comparison.dense import DensePlanner
 from covgame.game.counts import Counts
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP

@@ -8,14 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 import covgame as cg
-from covgame.episodes import LAST, Episode
-from covgame.game.presets import default_game
-from covgame.targets.requests import Listed
 
 STAGES, FLOORS, ACTIONS = 6, 4, 2
 
 
-def ride(policy: cg.Policy, rng: np.random.Generator) -> Episode:
+def ride(policy: cg.Policy, rng: np.random.Generator) -> cg.Episode:
     """An elevator: action 1 goes up, 0 down, one time in ten it does not move."""
     floor, states, actions = 0, [], []
     for stage in range(STAGES):
@@ -24,15 +21,15 @@ def ride(policy: cg.Policy, rng: np.random.Generator) -> Episode:
         actions.append(action)
         if rng.random() < 0.9:
             floor = int(np.clip(floor + (1 if action else -1), 0, FLOORS - 1))
-    successors = [*states[1:], LAST]
-    return Episode(np.array(states), np.array(actions), np.zeros(STAGES), np.array(successors))
+    successors = [*states[1:], cg.LAST]
+    return cg.Episode(np.array(states), np.array(actions), np.zeros(STAGES), np.array(successors))
 
 
 def main() -> None:
     """Every floor with both buttons ten times, at whatever stage."""
     rows = [(None, floor, action, 10) for floor in range(FLOORS) for action in range(ACTIONS)]
-    target = Listed(tuple(rows)).on(cg.Shape(STAGES, FLOORS, ACTIONS))
-    game = default_game(target, pooled=True)
+    target = cg.cells(rows).on(cg.Shape(STAGES, FLOORS, ACTIONS))
+    game = cg.default_game(target, pooled=True)
     rng = np.random.default_rng(0)
     while not game.covered:
         game.tell(ride(game.ask(), rng))

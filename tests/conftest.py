@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from covgame.players.compiled import CompiledGame
+from covgame.runs import playing
+from covgame.store import episodes as shard_files
+from covgame.store import recorder
+from tests.rooms import ROOMS
 
 settings.register_profile(
     "covgame",
@@ -17,3 +25,22 @@ settings.load_profile("covgame")
 
 CompiledGame.waits = True
 """Where the readable game is compared with the compiled one, it must not stand in for it."""
+
+
+@pytest.fixture
+def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with environments of one's own, which is the current one."""
+    (tmp_path / "rooms.py").write_text(ROOMS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "rooms", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def always_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small blocks, small shards, and everything saved after each block."""
+    monkeypatch.setattr(shard_files, "STEPS_PER_SHARD", 60)
+    monkeypatch.setattr(recorder, "SECONDS_PER_CHECKPOINT", 0.0)
+    monkeypatch.setattr(playing, "FIRST_BLOCK", 4)
+    monkeypatch.setattr(playing, "next_size", lambda _size, _seconds: 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ BASE = {
     "rng",
     "episodes",
     "interruption",
+    "imports",
     "waiting",
 }
 MAY_IMPORT = {
@@ -36,7 +38,7 @@ MAY_IMPORT = {
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"},
     "report": BASE | {"planning"},
-    "bench": BASE
+    "comparison": BASE
     | {
         "mdp",
         "targets",
@@ -51,17 +53,17 @@ MAY_IMPORT = {
     },
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
-    | {"game", "pac", "runs", "bench"},
+    | {"game", "pac", "runs", "comparison"},
 }
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/compiling.py"},
     "gymnasium": {"sources/gymnasium_envs.py"},
-    "pyarrow": {"store/episodes.py", "bench/results.py"},
-    "rich": {"cli/cover.py"},
+    "pyarrow": {"store/episodes.py", "comparison/results.py"},
+    "rich": {"cli/progress.py"},
     "matplotlib": {"report/figures.py"},
-    "click": {"cli/main.py", "cli/common.py"},
+    "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},
     "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py"}
     | {"store/manifest.py", "pac/files.py"},
 }
@@ -126,8 +128,54 @@ def test_importing_covgame_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_map_of_rooms_is_true() -> None:
+def rooms_on_the_map() -> dict[str, set[str]]:
+    """The files that the architecture page lists, by room; those beside the rooms under ``""``."""
     page = (SOURCE.parent.parent / "docs" / "architecture.md").read_text()
+    listing = page.split("src/covgame/\n", 1)[1].split("\ntests/", 1)[0]
+    found: dict[str, set[str]] = {"": set()}
+    name = ""
+    for line in listing.splitlines():
+        entry = re.match(r"  (\w+)(/|\.py)", line)
+        if entry:
+            name = entry[1] if entry[2] == "/" else ""
+        found.setdefault(name, set()).update(re.findall(r"\b\w+\.py\b", line))
+    return found
+
+
+def test_the_map_of_rooms_is_true() -> None:
+    there: dict[str, set[str]] = {}
     for path in modules():
         if path.name not in {"__init__.py", "__main__.py"}:
-            assert path.name in page, f"docs/architecture.md does not mention {path.name}"
+            name = "" if path.parent == SOURCE else room(path)
+            there.setdefault(name, set()).add(path.name)
+    listed = rooms_on_the_map()
+    assert listed.pop("") == there.pop("") | {"__init__.py"}
+    assert listed == there
+
+
+MOST_LINES = 500
+MOST_PARAMETERS = 8
+VERBS = {"cover", "explore", "identify", "plan"}
+"""Public verbs and the commands behind them may take as many options as there are."""
+
+
+def project_files() -> list[Path]:
+    root = SOURCE.parent.parent
+    folders = ("src", "tests", "benchmarks", "examples")
+    return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", project_files(), ids=lambda path: path.name)
+def test_no_file_is_longer_than_one_can_read(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_function_takes_more_than_one_can_remember(path: Path) -> None:
+    if room(path) == "kernels":
+        return  # compiled code takes arrays one by one
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name not in VERBS:
+            every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            names = [one.arg for one in every if one.arg not in ("self", "cls")]
+            assert len(names) <= MOST_PARAMETERS, f"{node.name} takes {', '.join(names)}"

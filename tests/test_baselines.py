@@ -21,7 +21,7 @@ from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
 from covgame.baselines.rf_ucrl import AUTHORS, RFUCRL, RULES, StoppingRule
 from covgame.baselines.ucbvi import BPIUCBVI, UCBVI
 from covgame.baselines.uniform_random import UniformRandom
-from covgame.bench.methods import FLOW, METHODS, OURS, method_named
+from covgame.comparison.methods import FLOW, METHODS, OURS, method_named
 from covgame.episodes import LAST, Episode
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
@@ -44,8 +44,8 @@ from covgame.targets.requests import uniform
 from covgame.targets.target import Target
 from covgame.types import END, IntArray, Policy, Shape
 
-UNTOLD = [name for name, method in METHODS.items() if not method.told]
-TOLD = [name for name, method in METHODS.items() if method.told]
+WITHOUT_TARGET = [name for name, method in METHODS.items() if not method.uses_target]
+WITH_TARGET = [name for name, method in METHODS.items() if method.uses_target]
 BLIND = (FLOW, "UCBVI", "BPI-UCBVI, paper")  # do not look at the target, or at what they are for
 BY_PAIR = ("EntGame, authors' code", "RF-UCRL, authors' code", "RF-Express, paper, by pair")
 PEER_FORMS: dict[str, Peer] = {
@@ -129,8 +129,8 @@ def test_a_seed_gives_the_same_episodes(name: str) -> None:
     assert (visits(1) != visits(2)).any()
 
 
-@pytest.mark.parametrize("name", [name for name in TOLD if name not in BLIND])
-def test_who_is_told_the_target_ends_when_it_is_covered(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in WITH_TARGET if name not in BLIND])
+def test_who_uses_the_target_ends_when_it_is_covered(name: str) -> None:
     model = world(STATIONARY)
     target = cells(model, 2)
     player = METHODS[name].start(model, target, 0)
@@ -140,8 +140,8 @@ def test_who_is_told_the_target_ends_when_it_is_covered(name: str) -> None:
     assert (target.collected(player.counts.visits) >= target.counts).all()
 
 
-@pytest.mark.parametrize("name", UNTOLD)
-def test_who_is_not_told_never_ends_and_explores(name: str) -> None:
+@pytest.mark.parametrize("name", WITHOUT_TARGET)
+def test_who_does_not_use_the_target_never_ends_and_explores(name: str) -> None:
     model = world(STATIONARY)
     target = uniform(1, "pair" if name in BY_PAIR else "cell").resolve(model.transitions)
     player = METHODS[name].start(model, target, 0)

@@ -27,7 +27,7 @@ from covgame.pac.mixtures import ConfidenceSets, Structure
 from covgame.pac.worst_case import worst_reward
 from covgame.players.by_counts import Urns, draw_visits
 from covgame.players.policies import PolicyCompiled
-from covgame.runs import cover as covering
+from covgame.runs.opening import resume
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.episodes import RecordedEpisodes
 from covgame.types import FloatArray, Policy, Shape
@@ -501,7 +501,7 @@ def test_what_is_proved_to_be_rare_is_left_out(
         **asked,  # type: ignore[arg-type]
     )
     assert not parts.covered
-    again = covering.resume(tmp_path / "parts", max_episodes=10**6)
+    again = resume(tmp_path / "parts", max_episodes=10**6)
     assert again.n_episodes == run.n_episodes
     assert again.unreachable == run.unreachable
 

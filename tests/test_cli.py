@@ -254,6 +254,8 @@ def test_every_help_shows_an_example_and_loads_little(command: list[str]) -> Non
     loaded = set(done.stderr.split())
     assert "covgame.cli.main" in loaded
     assert loaded & {*HEAVY, "scipy"} == {"click"}
+    commands = {name for name in main.commands if f"covgame.cli.{name}" in loaded}
+    assert commands == set(command[:1] or main.commands), "a command imports only itself"
 
 
 def test_the_version_is_the_packages() -> None:

@@ -13,13 +13,17 @@ import pytest
 
 import covgame as cg
 from covgame.errors import BadInput, UnreachableTarget
-from covgame.game.outlook import outlook
+from covgame.game.progress import progress_of
 from covgame.mdp.files import save_model
-from covgame.runs import cover as covering
-from covgame.runs.cover import Settings, create_folder, load, play_blocks, start
+from covgame.runs.cover import start
+from covgame.runs.opening import load, resume
+from covgame.runs.playing import play
+from covgame.runs.saving import create_folder
+from covgame.runs.settings import CoverSettings
 from covgame.store import episodes as shard_files
 from covgame.store.episodes import RecordedEpisodes, shards
 from covgame.store.folder import RunFolder
+from tests.runs import coverage_at
 from tests.test_cli import covgame, interrupted
 from tests.test_model_files import CONTRACT
 
@@ -126,12 +130,12 @@ def test_nothing_to_cover_takes_no_episode(preset: Any) -> None:
     assert (run.n_episodes, run.covered, run.min_episodes, run.ratio) == (0, True, 0.0, None)
 
 
-def test_the_outlook_is_the_lp_of_the_remainder() -> None:
-    run = start("riverswim:states=5,horizon=8", "uniform:20", Settings(), min_reach=REACH)
-    before = outlook(run.game)
+def test_what_is_left_is_the_lp_of_the_remainder() -> None:
+    run = start("riverswim:states=5,horizon=8", "uniform:20", CoverSettings(min_reach=REACH))
+    before = progress_of(run.game)
     assert before.episodes_left is None
     assert before.rows_unseen == before.rows_open == before.rows
-    views = [outlook(run.game) for _ in play_blocks(run)]
+    views = [progress_of(run.game) for _ in play(run)]
     assert run.min_episodes is not None
     late = [view for view in views if view.n_episodes > run.n_episodes / 2 and view.rows_open]
     assert late
@@ -145,11 +149,13 @@ def test_the_outlook_is_the_lp_of_the_remainder() -> None:
     assert views[-1].episodes_left == 0.0
 
 
-def test_a_large_world_has_an_outlook_too() -> None:
-    run = start("garnet:states=40,actions=4,horizon=25", "uniform:3", Settings(max_episodes=2000))
-    for _ in play_blocks(run):
+def test_what_is_left_of_a_large_world_is_bounded() -> None:
+    run = start(
+        "garnet:states=40,actions=4,horizon=25", "uniform:3", CoverSettings(max_episodes=2000)
+    )
+    for _ in play(run):
         pass
-    view = outlook(run.game)
+    view = progress_of(run.game)
     assert view.episodes_left is not None
     assert view.episodes_left > 0
 
@@ -213,9 +219,9 @@ def test_stopped_and_resumed_is_unbroken(name: str, stops: list[int], tmp_path: 
     parts = tmp_path / "parts"
     run = cg.cover(name, "uniform:3", out=parts, max_episodes=stops[0], **asked)
     for stop in stops[1:]:
-        run = covering.resume(parts, max_episodes=stop)
+        run = resume(parts, max_episodes=stop)
         assert run.n_episodes == min(stop, whole.n_episodes)
-    run = covering.resume(parts, max_episodes=10**9)
+    run = resume(parts, max_episodes=10**9)
     assert run.covered
     assert run.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(run.game.state.weights, whole.game.state.weights)
@@ -233,8 +239,8 @@ def test_killed_at_any_point_is_resumed(tmp_path: Path) -> None:
     expected = files(tmp_path / "whole")
 
     def begin(folder: Path) -> None:
-        run = start(name, "uniform:3", Settings(), **asked)
-        create_folder(run, folder, "uniform:3")
+        run = start(name, "uniform:3", CoverSettings(**asked))
+        create_folder(run, folder)
 
     begin(tmp_path / "only the manifest")
     begin(tmp_path / "shards but no counts")
@@ -248,7 +254,7 @@ def test_killed_at_any_point_is_resumed(tmp_path: Path) -> None:
         (old / "episodes" / path.name).write_bytes(path.read_bytes())
     (old / ".counts.npz.draft").write_bytes(b"torn")
     for folder in ("only the manifest", "shards but no counts", "counts older than shards"):
-        assert covering.resume(tmp_path / folder, max_episodes=10**9).covered
+        assert resume(tmp_path / folder, max_episodes=10**9).covered
         found = files(tmp_path / folder)
         found.pop("run.json")
         found.pop(".counts.npz.draft", None)
@@ -261,9 +267,9 @@ def test_a_model_of_ones_own_is_kept_with_the_run(tmp_path: Path) -> None:
     whole = cg.cover(tmp_path / "model.json", "uniform:4", out=tmp_path / "a", min_reach=REACH)
     cg.cover(world, "uniform:4", out=tmp_path / "b", max_episodes=5, min_reach=REACH)
     (tmp_path / "model.json").unlink()
-    run = covering.resume(tmp_path / "b", max_episodes=10**6)
+    run = resume(tmp_path / "b", max_episodes=10**6)
     np.testing.assert_array_equal(run.counts.visits, whole.counts.visits)
-    again = load(tmp_path / "a")
+    again = coverage_at(tmp_path / "a")
     assert again.covered
     assert again.stopped == "covered"
 
@@ -300,15 +306,15 @@ def test_a_damaged_run_is_refused(name: str, content: str, words: str, tmp_path:
     cg.cover("grid", "uniform:9/state", out=tmp_path, max_episodes=3)
     (tmp_path / name).write_text(content)
     with pytest.raises(BadInput, match=words):
-        covering.resume(tmp_path, max_episodes=4)
+        resume(tmp_path, max_episodes=4)
 
 
 def test_a_damaged_manifest_is_refused_field_by_field(tmp_path: Path) -> None:
     cg.cover("grid", "uniform:9/state", out=tmp_path, max_episodes=3)
     whole = json.loads((tmp_path / "run.json").read_text())
     for key, wrong in [
-        ("min_episodes", "abc"),
-        ("min_episodes", -1),
+        ("min_reach", "abc"),
+        ("min_reach", -1),
         ("preset", "best"),
         ("stage_dependent", "false"),
         ("stage_dependent", True),
@@ -318,7 +324,7 @@ def test_a_damaged_manifest_is_refused_field_by_field(tmp_path: Path) -> None:
     ]:
         (tmp_path / "run.json").write_text(json.dumps(whole | {key: wrong}))
         with pytest.raises(BadInput):
-            covering.resume(tmp_path)
+            resume(tmp_path)
 
 
 def test_leftovers_of_another_run_are_not_believed(tmp_path: Path) -> None:
@@ -326,8 +332,8 @@ def test_leftovers_of_another_run_are_not_believed(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     folder.mkdir()
     (folder / "counts.npz").write_bytes((tmp_path / "old" / "counts.npz").read_bytes())
-    run = start("grid", "uniform:2/state", Settings())
-    create_folder(run, folder, "uniform:2/state")
+    run = start("grid", "uniform:2/state", CoverSettings())
+    create_folder(run, folder)
     assert load(folder).n_episodes == 0
 
 
@@ -339,24 +345,24 @@ def test_missing_episodes_are_noticed(tmp_path: Path) -> None:
         content = path.read_bytes()
         path.unlink()
         with pytest.raises(BadInput, match=r"remove counts\.npz"):
-            covering.resume(tmp_path, max_episodes=10**6)
+            resume(tmp_path, max_episodes=10**6)
         path.write_bytes(content)
     (tmp_path / "counts.npz").unlink()
     first.unlink()
     (tmp_path / "episodes" / "part-of-something.parquet").touch()
-    assert covering.resume(tmp_path, max_episodes=90).n_episodes == 90
+    assert resume(tmp_path, max_episodes=90).n_episodes == 90
 
 
 def test_finished_is_checked_not_believed(tmp_path: Path) -> None:
     whole = cg.cover("grid", "uniform:2/state", out=tmp_path)
     (tmp_path / "counts.npz").unlink()
     assert load(tmp_path).stopped is None
-    assert covering.resume(tmp_path).n_episodes == whole.n_episodes
+    assert resume(tmp_path).n_episodes == whole.n_episodes
 
 
 def test_small_traps(tmp_path: Path) -> None:
     cg.cover("riverswim:states=4,horizon=+6", "uniform:1/pair", out=tmp_path / "plus")
-    assert load(tmp_path / "plus").covered
+    assert coverage_at(tmp_path / "plus").covered
     assert cg.cover("grid", "uniform:1/pair", seed=np.int64(3)).settings.seed == 3  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="already"):
         cg.cover(cg.make("grid"), "uniform:1", horizon=3)

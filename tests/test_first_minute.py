@@ -19,7 +19,7 @@ from numba.core.event import Listener, install_listener
 
 import covgame as cg
 from covgame import waiting
-from covgame.cli import cover as cli
+from covgame.cli import progress as cli
 from covgame.episodes import Block
 from covgame.game.game import Game
 from covgame.game.presets import default_game, paper_game
@@ -139,10 +139,11 @@ def test_rounds_of_several_policies_do_not_wait(cold: Callable[[int], None]) -> 
     for game, looks in zip(games, (25, 0), strict=True):
         cold(looks)
         player = BatchedPlayer(game, source, each=1)
-        assert player.compiled.is_ready == (looks == 0)
+        assert isinstance(player.inner, CompiledGame)
+        assert player.inner.is_ready == (looks == 0)
         for _ in range(10):
             player.play(8)
-        assert player.compiled.is_ready
+        assert player.inner.is_ready
     assert_same_game(*games)
 
 
@@ -156,7 +157,7 @@ def test_a_run_that_began_readable_is_resumed(
     cold(looks)
     cg.cover(name, target, min_reach=0.01, out=tmp_path / "parts", max_episodes=100)
     again = cg.resume(tmp_path / "parts", max_episodes=10**6)
-    assert isinstance(again, cg.Run)
+    assert isinstance(again, cg.Coverage)
     assert again.covered
     assert_same_game(again.game, whole.game)
     episodes = [list((tmp_path / run / "episodes").iterdir()) for run in ("whole", "parts")]

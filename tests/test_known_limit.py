@@ -9,7 +9,7 @@ import pytest
 from benchmarks.known_limit import PLAYERS, Remainder, exact_optimum
 
 import covgame as cg
-from covgame.bench.measures import priced
+from covgame.comparison.measures import priced
 from covgame.flow.min_flow import min_flow
 from covgame.game.game import rounds
 from covgame.mdp.model import TabularMDP

@@ -14,7 +14,10 @@ import pytest
 import covgame as cg
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
-from covgame.runs import learn as exploring
+from covgame.runs import learn as learning
+from covgame.runs.playing import play
+from covgame.runs.saving import create_folder
+from covgame.runs.settings import LearnSettings
 from covgame.store.episodes import RecordedEpisodes
 from covgame.types import Shape
 from tests.test_cli import covgame, interrupted
@@ -271,10 +274,10 @@ def test_killed_by_counts_and_resumed(tmp_path: Path) -> None:
     cg.explore(TOY, epsilon=1.5, preset="paper", out=whole)
     for stop in (3, 40):
         parts = tmp_path / f"parts-{stop}"
-        settings = exploring.Settings("explore", 1.5, preset="paper")
-        run = exploring.start(TOY, settings)
-        exploring.create_folder(run, parts)
-        playing = exploring.play_parts(run)
+        settings = LearnSettings("explore", 1.5, preset="paper")
+        run = learning.start(TOY, settings)
+        create_folder(run, parts)
+        playing = play(run)
         for _ in range(stop):
             next(playing)
         playing.close()
@@ -321,10 +324,10 @@ def test_runs_that_were_tampered_with(tmp_path: Path) -> None:
 def test_progress_is_told_part_by_part() -> None:
     seen: list[int] = []
     run = cg.identify(
-        TOY, epsilon=1.0, preset="paper", scale=1e-5, progress=lambda run: seen.append(run.n_parts)
+        TOY, epsilon=1.0, preset="paper", scale=1e-5, progress=lambda run: seen.append(run.n_tasks)
     )
     assert seen == sorted(seen)
-    assert seen[-1] == len(run.phases) == run.n_parts
+    assert seen[-1] == len(run.phases) == run.n_tasks
     assert "phase" in run.to_text()
     assert "Identification" in repr(run)
 
@@ -371,11 +374,11 @@ def test_numbers_beyond_reason_are_refused(args: tuple[str, ...]) -> None:
 
 def test_counts_never_pass_what_64_bits_hold() -> None:
     """2^62 episodes are a budget: the run stops there, saved and with an answer."""
-    run = exploring.start(TOY, exploring.Settings("identify", 1.0, preset="paper"))
+    run = learning.start(TOY, LearnSettings("identify", 1.0, preset="paper"))
     assert run.budget_left == 2**62
     run.n_before = 2**62 - 5
     assert run.budget_left == 5
-    for _ in exploring.play_parts(run):
+    for _ in play(run):
         pass
     assert run.stopped == "budget"
     assert run.n_episodes == 2**62

@@ -1,15 +1,11 @@
-"""Environments that are played step by step: Gymnasium's, users' own, and misbehaving ones."""
+"""Environments that are played step by step: users' own, and misbehaving ones."""
 
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import date
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,152 +14,23 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
-from covgame.errors import BadInput, EnvironmentFailed, UnknownModel
+from covgame.errors import BadInput, EnvironmentFailed
 from covgame.game.counts import Counts
 from covgame.game.game import rounds
 from covgame.game.presets import default_game
-from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame
 from covgame.players.stepped import SteppedPlayer
-from covgame.runs import cover as covering
-from covgame.runs.cover import Settings, load, play_blocks, start
-from covgame.sources.environments import Environment
-from covgame.sources.external import GymStepper, PlainStepper, StepSource
-from covgame.sources.gymnasium_envs import number_states
+from covgame.runs.cover import start
+from covgame.runs.playing import play
+from covgame.runs.settings import CoverSettings
+from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
-from covgame.sources.states import CountedStates, DiscoveredStates, as_hashable
-from covgame.store.episodes import RecordedEpisodes
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
+from tests.runs import Corridor, coverage_at, own
 from tests.test_cli import covgame
 
 ROOT = Path(__file__).parent.parent
-
-
-class Corridor:
-    """Five rooms in a row, 1 to the right, 0 to the left; the last one ends the episode."""
-
-    actions = 2
-    horizon = 8
-
-    def __init__(self, name: Callable[[int], Any] = lambda room: ("room", room)) -> None:
-        self.name = name
-
-    def reset(self) -> Any:
-        self.room = 0
-        return self.name(0)
-
-    def step(self, action: int) -> Any:
-        self.room = max(0, self.room + (1 if action else -1))
-        return self.name(self.room), 1.0, self.room == 4
-
-
-def own(world: Any, horizon: int = 8) -> Environment:
-    """An environment from an object, without a module."""
-    return Environment(
-        "a test", horizon, None, opener=lambda: (PlainStepper(world), DiscoveredStates())
-    )
-
-
-# ------------------------------------------------------------------------- observations
-
-
-def test_observations_become_numbers_in_the_order_of_appearance() -> None:
-    states = DiscoveredStates()
-    seen = [(1, "a"), 5, np.array([1, 2]), {"b": 1, "a": [2]}, (1, "a"), [1, 2], np.int64(5)]
-    assert [states.index(x) for x in seen] == [0, 1, 2, 3, 0, 2, 1]
-    again = DiscoveredStates(states.keys)
-    assert [again.index(x) for x in seen] == [0, 1, 2, 3, 0, 2, 1]
-    assert again.index("new") == 4
-
-
-SAME: list[list[Any]] = [
-    [1, 1.0, True, np.int64(1), np.float32(1), np.bool_(True), np.array(1), np.longdouble(1)],
-    [2, Fraction(2), Decimal(2), np.int8(2)],
-    [0, -0.0, False, np.uint8(0)],
-    [0.5, np.float64(0.5), Fraction(1, 2)],
-    [10**17, 1e17],
-    [(1, 2.0), [True, 2], np.array([1.0, 2.0])],
-    [{"b": 1, "a": (0,)}, {"a": np.zeros(1), "b": True}],
-    [(1, b"x"), [1.0, np.bytes_(b"x")]],
-    [frozenset({1, "y", (2,)}), {(2.0,), "y", True}],
-    [None],
-    ["1"],
-    [b"1"],
-    [math.nan, float("nan")],
-    [math.inf],
-    [1 + 1j],
-    [date(2024, 1, 1), np.datetime64("2024-01-01")],
-]
-"""Observations in groups of equal ones."""
-
-
-@pytest.mark.parametrize("group", range(len(SAME)))
-def test_what_is_one_state_while_running_is_the_same_one_after_resuming(group: int) -> None:
-    for shown in SAME[group]:
-        states = DiscoveredStates()
-        for number, one in enumerate([*SAME[:group], *SAME[group + 1 :]]):
-            assert states.index(one[0]) == number
-        first = states.index(shown)
-        assert first == len(SAME) - 1
-        again = DiscoveredStates(states.keys)
-        for equal in SAME[group]:
-            assert states.index(equal) == again.index(equal) == first
-        assert states.keys == again.keys
-
-
-def test_keys_that_were_written_otherwise_are_understood() -> None:
-    states = DiscoveredStates(["1.0", "[true, 0.5]", '"x"', "1", "bytes: b'x'"])
-    shown = [1, (1, 0.5), "x", 1.0, b"x", "new"]
-    assert [states.index(observation) for observation in shown] == [0, 1, 2, 0, 4, 5]
-
-
-def test_counted_states_check_their_range() -> None:
-    states = CountedStates(3, first=1)
-    assert [states.index(x) for x in (1, np.int64(3))] == [0, 2]
-    for wrong in (0, 4, "x", None):
-        with pytest.raises(EnvironmentFailed):
-            states.index(wrong)
-
-
-def test_what_cannot_be_told_apart_is_refused() -> None:
-    with pytest.raises(EnvironmentFailed, match="hashable"):
-        as_hashable(bytearray(b"x"))
-
-
-def test_what_no_other_process_would_recognise_is_refused() -> None:
-    """The text of a plain object is its address in memory."""
-    for shown in (object(), (1, object()), Corridor()):
-        with pytest.raises(EnvironmentFailed, match="__repr__"):
-            as_hashable(shown)
-
-
-FICKLE = """
-class World:
-    actions, horizon = 2, 4
-    def reset(self, seed):
-        self.at, self.odd = 0, seed % 2
-        return self.shown()
-    def step(self, action):
-        self.at += action
-        return self.shown(), 0.0, False
-    def shown(self):
-        return (float if self.odd else int)(self.at)
-"""
-
-
-def test_a_run_that_shows_equal_numbers_in_several_forms_is_unbroken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "fickle.py").write_text(FICKLE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    cg.cover("py:fickle:World", "uniform:5", out=tmp_path / "whole")
-    for stop in (1, 2, 3, 20):
-        out = tmp_path / f"parts-{stop}"
-        cg.cover("py:fickle:World", "uniform:5", out=out, max_episodes=stop)
-        assert covering.resume(out, max_episodes=2000).covered
-        for name in ("states.json", "counts.npz", "episodes/part-000000.parquet"):
-            assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 # --------------------------------------------------------------------------- the game
@@ -256,9 +123,9 @@ def test_everything_that_is_seen_gets_covered() -> None:
 def test_where_a_block_ends_changes_nothing(size: int) -> None:
     """A target may be covered just before it takes up what was newly seen."""
     env = cg.make("gym:Blackjack-v1", horizon=4)
-    run = start(env, "uniform:1/pair", Settings(seed=2))
-    assert isinstance(run.source, StepSource)
-    player = SteppedPlayer(run.game, run.source, run.growing)
+    run = start(env, "uniform:1/pair", CoverSettings(seed=2))
+    assert isinstance(run.source, ExternalSource)
+    player = SteppedPlayer(run.game, run.source, run.growth)
     while not run.covered:
         player.play(size)
     seen = run.counts.visits.sum(axis=(0, 2)) > 0
@@ -296,154 +163,6 @@ def test_many_states_make_the_arrays_grow() -> None:
     assert run.covered
     assert run.target.shape.states >= 2**7 - 1
     assert (run.counts.visits.sum(axis=2) > 0).sum() == 2**8 - 1
-
-
-# --------------------------------------------------------------------------- gymnasium
-
-
-def test_gymnasiums_own_steps_follow_its_table() -> None:
-    """Visits of 3,000 episodes of FrozenLake's step against the exact occupancy of its table."""
-    env = cg.make("gym:FrozenLake-v1", horizon=10)
-    model = env.require_model("a test")
-    assert env.opener is not None
-    source = StepSource(*env.opener(), 10, seed=3)
-    rng = np.random.default_rng(1)
-    policy = Policy.stochastic(rng.dirichlet(np.ones(4), size=(10, 16)))
-    counts = Counts(model.shape, pooled=True)
-    for number in range(3000):
-        counts.add(source.play(policy, number))
-    exact = dp.occupancy(model.transitions, policy)
-    spread = np.sqrt(exact * (1 - exact) / 3000)
-    assert (np.abs(counts.visits / 3000 - exact) <= 5 * spread + 1e-9).all()
-
-
-def test_frozen_lake_near_its_lower_bound() -> None:
-    env = cg.make("gym:FrozenLake-v1", horizon=15)
-    runs = [cg.cover(env, "uniform:10", seed=seed, min_reach=0.02) for seed in range(3)]
-    assert all(run.covered for run in runs)
-    assert np.mean([run.ratio for run in runs if run.ratio]) < 1.15
-
-
-def test_terminated_episodes_and_last_steps(tmp_path: Path) -> None:
-    """A hole ends the episode; the state after the last stage is written, but is no cell."""
-    cg.cover("gym:FrozenLake-v1", "uniform:2/state", horizon=6, out=tmp_path)
-    table = pq.read_table(tmp_path / "episodes")
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    last = np.append(columns["stage"][1:] == 0, True)
-    terminated = columns["terminated"]
-    assert terminated.any()
-    assert (columns["next_state"][terminated] == -1).all()
-    assert (terminated <= last).all()
-    cut = last & ~terminated
-    assert (columns["stage"][cut] == 5).all()
-    assert (columns["next_state"][cut] >= 0).all()
-
-
-def test_taxis_masks_are_respected() -> None:
-    env = cg.make("gym:Taxi-v4", horizon=8)
-    model = env.require_model("a test")
-    allowed = model.transitions.allowed
-    assert allowed is not None
-    run = cg.cover(env, "uniform:1/pair", max_episodes=60)
-    assert run.counts.visits.sum(axis=0)[~allowed].sum() == 0
-    assert run.counts.visits.sum() == 60 * 8
-    asked = run.target.rows
-    assert allowed[asked[:, 1], asked[:, 2]].all()
-    state, action = np.argwhere(~allowed)[0].tolist()
-    with pytest.raises(cg.UnreachableTarget):
-        cg.plan(env, cg.cells([(None, state, action, 1)]))
-
-
-@pytest.mark.parametrize("preset", ["default", "paper"])
-def test_what_is_forbidden_is_never_planned(preset: Any) -> None:
-    """Neither by the readable nor by the compiled game, tried or not."""
-    world = cg.make("chain:states=4,horizon=5").require_model("a test")
-    target = parse_request("uniform:3").resolve(world.transitions)
-    allowed = np.array([[True, True], [False, True], [True, True], [True, False]])
-    game = Settings(preset=preset).new_game(target, stationary=True)
-    game.allowed = allowed
-    compiled, source = CompiledGame(game), SimulatedSource(world, 0)
-    for number in range(30):
-        policy = game.ask()
-        assert np.take_along_axis(allowed[None], policy.table[:, :, None], axis=2).all()
-        np.testing.assert_array_equal(compiled.ask().table, policy.table)
-        compiled.tell(source.play(policy, number))
-
-
-def test_truncation_is_no_termination_and_no_stall(tmp_path: Path) -> None:
-    """What lies behind a cut cannot be had, so nobody waits for it; the record shows the cut."""
-
-    class Cut(Corridor):
-        def step(self, action: int) -> Any:
-            observation, reward, _ = super().step(action)
-            return observation, reward, False, self.room >= 2, {}
-
-    run = cg.cover(own(Cut()), "uniform:2", out=tmp_path, max_episodes=2000)
-    assert run.covered
-    table = pq.read_table(tmp_path / "episodes")
-    assert not table["terminated"].to_numpy().any()
-    assert (table["next_state"].to_numpy() >= 0).all()
-    assert (run.counts.visits.sum(axis=(0, 2)) > 0).sum() == 2
-
-
-def test_observations_of_several_numbers() -> None:
-    """MultiDiscrete: numbered as they appear, like a Tuple of Discrete."""
-    import gymnasium
-
-    class Pair(gymnasium.Env[Any, Any]):
-        observation_space = gymnasium.spaces.MultiDiscrete([3, 2])
-        action_space = gymnasium.spaces.Discrete(2)
-
-        def reset(self, **_: Any) -> Any:
-            self.at = np.array([0, 0])
-            return self.at.copy(), {}
-
-        def step(self, action: int) -> Any:
-            self.at = np.array([min(2, self.at[0] + 1), action])
-            return self.at.copy(), 0.0, False, False, {}
-
-    env = Environment("a test", 4, None, opener=lambda: (GymStepper(Pair()), number_states(Pair())))
-    run = cg.cover(env, "uniform:2")
-    assert run.covered
-    keys = run.source.state_keys
-    assert keys is not None
-    assert sorted(keys) == ["[0, 0]", "[1, 0]", "[1, 1]", "[2, 0]", "[2, 1]"]
-
-
-def test_limits_and_spaces_are_checked() -> None:
-    with pytest.raises(BadInput, match="ends its episodes after 100"):
-        cg.make("gym:FrozenLake-v1", horizon=101)
-    with pytest.raises(BadInput, match="--horizon"):
-        cg.make("gym:Blackjack-v1")
-    with pytest.raises(BadInput, match="finitely many states"):
-        cg.make("gym:CartPole-v1")
-
-
-def test_without_a_table_only_what_is_seen_can_be_asked_for() -> None:
-    env = cg.make("gym:Blackjack-v1", horizon=5)
-    with pytest.raises(UnknownModel):
-        cg.cover(env, "proportional:5")
-    with pytest.raises(UnknownModel):
-        cg.cover(env, cg.cells([(0, 0, 0, 1)]))
-    with pytest.raises(BadInput, match="min-reach"):
-        cg.cover(env, "uniform:5", min_reach=0.1)
-    with pytest.raises(UnknownModel):
-        cg.plan(env, "uniform:5")
-
-
-def test_blackjack_is_covered_and_resumed(tmp_path: Path) -> None:
-    env = cg.make("gym:Blackjack-v1", horizon=4)
-    whole = cg.cover(env, "uniform:1/state", out=tmp_path / "whole", seed=5)
-    assert whole.covered
-    cg.cover(env, "uniform:1/state", out=tmp_path / "parts", seed=5, max_episodes=100)
-    run = covering.resume(tmp_path / "parts", max_episodes=10**9)
-    assert run.n_episodes == whole.n_episodes
-    np.testing.assert_array_equal(run.counts.visits, whole.counts.visits)
-    for name in ("states.json", "counts.npz", "episodes/part-000000.parquet"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    recorded = RecordedEpisodes(tmp_path / "whole" / "episodes", whole.target.shape)
-    counts = recorded.counts(pooled=whole.counts.pooled)
-    np.testing.assert_array_equal(counts.visits, whole.counts.visits)
 
 
 # --------------------------------------------------------------------------- users' own
@@ -524,7 +243,7 @@ def test_an_environment_that_misbehaves_loses_nothing(kind: str, tmp_path: Path)
 
 def load_from(folder: Path) -> int:
     """Episodes of the run, looked at from where its module can be imported."""
-    script = "from covgame.runs.cover import load; print(load('run').n_episodes)"
+    script = "from covgame.runs.opening import load; print(load('run').n_episodes)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True
     )
@@ -538,12 +257,12 @@ def test_from_python_a_failure_is_an_error() -> None:
 
     with pytest.raises(EnvironmentFailed, match="RuntimeError: hot"):
         cg.cover(own(Hot()), "uniform:1")
-    run = start(own(Hot()), "uniform:1", Settings())
-    for _ in play_blocks(run):
+    run = start(own(Hot()), "uniform:1", CoverSettings())
+    for _ in play(run):
         pass
     assert run.stopped == "failed"
 
 
 def test_load_is_public_enough_to_look_at_a_run(tmp_path: Path) -> None:
     cg.cover("gym:FrozenLake-v1", "uniform:1/pair", horizon=8, out=tmp_path)
-    assert load(tmp_path).covered
+    assert coverage_at(tmp_path).covered

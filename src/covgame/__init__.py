@@ -1,5 +1,6 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
+from covgame.episodes import LAST, Episode
 from covgame.errors import (
     BadInput,
     CovgameError,
@@ -10,34 +11,56 @@ from covgame.errors import (
     UnknownModel,
     UnreachableTarget,
 )
+from covgame.game.adversary import Adversary, AdversaryState
+from covgame.game.counts import Counts
+from covgame.game.game import EpisodeSource, Game, Round, rounds
+from covgame.game.own import Peer
+from covgame.game.planner import Planner
+from covgame.game.presets import default_game, paper_game
 from covgame.mdp.model import TabularMDP
 from covgame.pac.learnt import LearntModel
 from covgame.planning import Plan, functionals, plan
 from covgame.runs.certify import Checked, certify
-from covgame.runs.cover import Run, cover
-from covgame.runs.learn import Exploration, Identification, explore, identify
-from covgame.runs.taking_up import learnt_model, resume
+from covgame.runs.cover import Coverage, cover
+from covgame.runs.learn import explore, identify
+from covgame.runs.learning_run import Exploration, Identification
+from covgame.runs.opening import learnt_model, load, resume
+from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
+from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import cells, proportional, uniform
 from covgame.targets.target import Target
-from covgame.types import Policy, Shape
+from covgame.types import END, Policy, Shape
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "END",
+    "LAST",
+    "Adversary",
+    "AdversaryState",
     "BadInput",
     "Checked",
+    "Counts",
+    "Coverage",
     "CovgameError",
     "Environment",
     "EnvironmentFailed",
+    "Episode",
+    "EpisodeSource",
     "Exploration",
+    "Game",
     "Identification",
     "LearntModel",
     "MissingExtra",
+    "Peer",
     "Plan",
+    "Planner",
     "Policy",
+    "Round",
     "Run",
     "Shape",
+    "SimulatedSource",
     "SolverFailed",
     "TabularMDP",
     "Target",
@@ -47,13 +70,17 @@ __all__ = [
     "cells",
     "certify",
     "cover",
+    "default_game",
     "explore",
     "functionals",
     "identify",
     "learnt_model",
+    "load",
     "make",
+    "paper_game",
     "plan",
     "proportional",
     "resume",
+    "rounds",
     "uniform",
 ]

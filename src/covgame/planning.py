@@ -45,6 +45,7 @@ class Plan:
 
     @property
     def dual_gap(self) -> float:
+        """The relative distance between phi* and the certificate that bounds it from below."""
         return self.min_flow.dual_gap
 
     @property
@@ -190,10 +191,29 @@ def plan(
     min_reach: float = 0.0,
     all_bounds: bool = False,
 ) -> Plan:
-    """What covering ``target`` costs on a known environment.
+    """What covering ``target`` costs on a known environment, why, and how to do it.
 
-    ``target`` is a request such as ``covgame.uniform(50)``, or its text, ``"uniform:50"``.
-    ``all_bounds`` asks for the upper bounds also where they take longer than phi* itself.
+    Args:
+        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, or
+            what ``covgame.make`` returns. Its transition table has to be known.
+        target: What has to be visited how often, as in ``covgame.cover``.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+        min_reach: Leave out what no policy reaches with this probability.
+        all_bounds: Compute the upper bounds also where they take longer than phi* itself.
+
+    Returns:
+        The plan: ``plan.min_episodes`` (phi*: no method that always covers plays fewer episodes on
+        average), ``plan.policy``, ``plan.visits`` (H x S x A), ``plan.dearest()``, ``plan.bounds``.
+
+    Raises:
+        UnknownModel: There is no transition table.
+        UnreachableTarget: The target asks for what no policy reaches.
+
+    Example:
+        >>> import covgame as cg
+        >>> plan = cg.plan("chain:states=5,horizon=8", "uniform:10/pair")
+        >>> plan.min_episodes <= cg.cover("chain:states=5,horizon=8", "uniform:10/pair").n_episodes
+        True
     """
     environment = as_environment(env, horizon)
     model = environment.require_model("a plan")
@@ -212,7 +232,19 @@ def plan(
 def functionals(
     env: Environment | TabularMDP | str | Path, *, epsilon: float, horizon: int | None = None
 ) -> Functionals:
-    """What PCE, PRINCIPLE, MOCA and PEDEL pay per log(1/delta) on a known environment."""
+    """What PCE, PRINCIPLE, MOCA and PEDEL pay per log(1/delta) on a known environment.
+
+    Args:
+        env: As in ``covgame.plan``.
+        epsilon: The precision that they are asked for.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+
+    Returns:
+        One number for each of them, in episodes; lower is better.
+
+    Raises:
+        UnknownModel: There is no transition table.
+    """
     if not (isinstance(epsilon, int | float) and 1e-12 <= epsilon <= 1e12):
         raise BadInput(f"epsilon is a positive number (1e-12 to 1e12), not {epsilon!r}")
     model = as_environment(env, horizon).require_model("its functionals")

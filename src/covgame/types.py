@@ -48,10 +48,12 @@ class Shape:
 
     @property
     def hs(self) -> tuple[int, int]:
+        """(stages, states)."""
         return (self.horizon, self.states)
 
     @property
     def hsa(self) -> tuple[int, int, int]:
+        """(stages, states, actions)."""
         return (self.horizon, self.states, self.actions)
 
 
@@ -79,6 +81,7 @@ class Policy:
 
     @property
     def is_stochastic(self) -> bool:
+        """Whether it draws its actions."""
         return self.table.ndim == 3
 
     def probabilities(self) -> FloatHSA:

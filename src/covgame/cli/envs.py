@@ -1,10 +1,14 @@
-"""The texts of ``covgame envs``."""
+"""``covgame envs``: what ENV can name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import click
+
+from covgame.cli.messages import print_json
+from covgame.cli.options import common_options
 from covgame.errors import BadInput
 from covgame.mdp.families import FAMILIES, Family
 from covgame.sources.environments import make
@@ -18,7 +22,39 @@ OTHER_KINDS = (
 )
 
 
-def describe_all() -> Answer:
+@click.command()
+@click.argument("name", required=False)
+@click.option("--horizon", type=int, help="Number of stages, where NAME leaves it open.")
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the world NAME as a covgame-mdp/1 file.",
+)
+@common_options
+def envs(
+    name: str | None, horizon: int | None, save: Path | None, as_json: bool, quiet: bool
+) -> None:
+    """What ENV can name, with parameters and examples.
+
+    \b
+    Examples:
+      covgame envs
+      covgame envs grid
+      covgame envs grid:rows=3,columns=3 --save grid.json
+    """
+    if save is not None:
+        answer, text = _save_world(name, horizon, save)
+    elif name is not None:
+        answer, text = _describe_one(name, horizon)
+    else:
+        answer, text = _describe_all()
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(text)
+
+
+def _describe_all() -> Answer:
     """Every family and the other kinds of ENV."""
     families = sorted(FAMILIES.values(), key=lambda family: family.name)
     lines = ["Families (covgame envs NAME says more):", ""]
@@ -36,7 +72,7 @@ def describe_all() -> Answer:
     return answer, "\n".join(lines)
 
 
-def describe_one(name: str, horizon: int | None) -> Answer:
+def _describe_one(name: str, horizon: int | None) -> Answer:
     """A family, or a world of it with its size."""
     kind = name.partition(":")[0]
     if name in FAMILIES:
@@ -55,7 +91,7 @@ def describe_one(name: str, horizon: int | None) -> Answer:
     return answer, summary + repr(environment)
 
 
-def save_world(name: str | None, horizon: int | None, path: Path) -> Answer:
+def _save_world(name: str | None, horizon: int | None, path: Path) -> Answer:
     """Write a world as a model file."""
     from covgame.mdp.files import save_model
 

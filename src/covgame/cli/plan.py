@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
+
 import covgame
-from covgame.cli.common import say
+from covgame.cli.messages import print_json, say
+from covgame.cli.options import common_options, world_and_target
 from covgame.flow.functionals import Functionals
 from covgame.planning import number
 from covgame.sources.environments import Environment
@@ -15,7 +19,82 @@ LARGE = 20_000
 LARGE_FOR_FUNCTIONALS = 2_000
 
 
-def check_options(
+@click.command()
+@partial(world_and_target, required=False)
+@click.option(
+    "--functionals",
+    "with_functionals",
+    is_flag=True,
+    help="What PCE, PRINCIPLE, MOCA and PEDEL pay for the precision --epsilon.",
+)
+@click.option("--epsilon", type=float, help="The precision of the functionals.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many of the dearest cells to show.",
+)
+@click.option(
+    "--all-bounds",
+    is_flag=True,
+    help="Compute the upper bounds also where they take longer than phi* itself.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the optimal visits into this file (svg, png or pdf).",
+)
+@common_options
+def plan(
+    env: str,
+    target: str | None,
+    horizon: int | None,
+    min_reach: float,
+    with_functionals: bool,
+    epsilon: float | None,
+    top: int,
+    all_bounds: bool,
+    plot: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """What covering costs on a known model: phi*, bounds, the dearest cells, the policy.
+
+    \b
+    ENV is a family (covgame envs), gym:NAME or a covgame-mdp/1 file.
+    Examples:
+      covgame plan riverswim:states=8 --target uniform:50
+      covgame plan gym:FrozenLake-v1 --horizon 12 --target uniform:50/pair --plot visits.svg
+      covgame plan model.json --target target.json --json
+      covgame plan twobranch --functionals --epsilon 0.1
+    """
+    wrong = _complaint(target, with_functionals, epsilon, plot)
+    if wrong is not None:
+        raise click.UsageError(wrong)
+    environment = covgame.make(env, horizon)
+    if not quiet:
+        _warn_if_large(environment, with_functionals)
+    answer: dict[str, Any] = {}
+    pages = []
+    if epsilon is not None:
+        answer, page = _compare(environment, epsilon)
+        pages.append(page)
+    if target is not None:
+        priced, page = _price(
+            environment, target, min_reach=min_reach, all_bounds=all_bounds, top=top, plot=plot
+        )
+        answer |= priced
+        pages.insert(0, page)
+    if plot is not None and not quiet:
+        say(f"drew {plot}")
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo("\n\n".join(pages))
+
+
+def _complaint(
     target: str | None, functionals: bool, epsilon: float | None, plot: Path | None
 ) -> str | None:
     """What is wrong with a combination of options, if anything."""
@@ -28,14 +107,14 @@ def check_options(
     return None
 
 
-def warn_if_large(environment: Environment, functionals: bool) -> None:
+def _warn_if_large(environment: Environment, functionals: bool) -> None:
     """Linear programs over many cells take their time."""
     cells = environment.require_model("a plan").shape.cells
     if cells > (LARGE_FOR_FUNCTIONALS if functionals else LARGE):
         say(f"linear programs over {cells:,} cells; this can take a while")
 
 
-def price(
+def _price(
     environment: Environment,
     target: str,
     *,
@@ -56,7 +135,7 @@ def price(
     return answer, text
 
 
-def compare(environment: Environment, epsilon: float) -> tuple[dict[str, Any], str]:
+def _compare(environment: Environment, epsilon: float) -> tuple[dict[str, Any], str]:
     """The functionals for a precision, as JSON and as text."""
     found = covgame.functionals(environment, epsilon=epsilon)
     H, S, A = environment.require_model("its functionals").shape.hsa

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray
@@ -46,15 +47,15 @@ class AdversaryState:
     shift: float = 0.0  # subtracted from exponents
     level: int = 0  # k in Algorithm 1
     base: FloatArray = field(default_factory=lambda: np.zeros(0))  # (G,), at the last restart
+    memory: dict[str, npt.NDArray[Any]] = field(default_factory=dict)  # of adversaries of others
 
 
 class Adversary(Protocol):
-    """Sets weights over the rows of a target, and changes them after every episode."""
+    """Sets weights over the rows of a target, and changes them after every episode.
 
-    @property
-    def forgets_covered(self) -> bool:
-        """Whether a row that is covered weighs nothing from then on."""
-        ...
+    That is all one has to write. An adversary may say more, by having the methods of
+    ``RevisesWithin``, ``Extends`` or ``Anticipates``; without them a game does the plain thing.
+    """
 
     def start(self, target: Target) -> AdversaryState:
         """The state before the first episode."""
@@ -66,6 +67,11 @@ class Adversary(Protocol):
         """Change the state after an episode; ``collected`` contains its gains already."""
         ...
 
+
+@runtime_checkable
+class RevisesWithin(Protocol):
+    """Forgets rows that are covered, and says what visits change before an episode is over."""
+
     def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
         """The weight that a row would have with n visits."""
         ...
@@ -74,9 +80,19 @@ class Adversary(Protocol):
         """Whether the last of an episode's visits to an open row made its weight much smaller."""
         ...
 
+
+@runtime_checkable
+class Extends(Protocol):
+    """Goes on when the target gets more rows, where others start anew."""
+
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         """Change the state after the target got more rows."""
         ...
+
+
+@runtime_checkable
+class Anticipates(Protocol):
+    """Knows its weights beforehand, and takes many episodes at once."""
 
     def anticipate(
         self, target: Target, state: AdversaryState, collected: FloatArray
@@ -92,11 +108,38 @@ class Adversary(Protocol):
         ...
 
 
+def extended(
+    adversary: Adversary, target: Target, state: AdversaryState, collected: FloatArray
+) -> AdversaryState:
+    """The state for a target with more rows: gone on with, or from the beginning."""
+    if isinstance(adversary, Extends):
+        adversary.extend(target, state, collected)
+        return state
+    fresh = adversary.start(target)
+    adversary.observe(target, fresh, as_gains(collected), collected)
+    return fresh
+
+
+def anticipated_weights(
+    adversary: Adversary, target: Target, state: AdversaryState, collected: FloatArray
+) -> FloatArray:
+    """The weights if so much were collected, as far as the adversary can tell."""
+    if isinstance(adversary, Anticipates):
+        return adversary.anticipate(target, state, collected)
+    return state.weights
+
+
+def as_gains(collected: FloatArray) -> Gains:
+    """What many episodes have collected, as if it were one."""
+    return {row: int(collected[row]) for row in np.flatnonzero(collected).tolist()}
+
+
 @dataclass(frozen=True)
 class WeightedMajority:
-    """Algorithm 1's adversary: exp(-xi visits since restart) on the rows of its level."""
+    """Algorithm 1's adversary: exp(-xi visits since restart) on the rows of its level.
 
-    forgets_covered: ClassVar[bool] = False
+    It plays episode by episode: within one nothing changes.
+    """
 
     def start(self, target: Target) -> AdversaryState:
         state = AdversaryState(np.zeros(len(target)), 0.0, base=np.zeros(len(target)))
@@ -118,15 +161,6 @@ class WeightedMajority:
         else:
             state.variance += variance
         self._weigh(target, state, collected)
-
-    def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
-        """It plays episode by episode: within one nothing changes."""
-        del target, n
-        return float(state.weights[row])
-
-    def weight_fell(self, target: Target, state: AdversaryState, row: int, gain: int) -> bool:
-        del target, state, row, gain
-        return False
 
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         """More rows are another game: a restart."""
@@ -167,8 +201,6 @@ class TargetAware:
     lose weight on the way, visit by visit, so that their losses need not be scaled by the most
     that an episode can collect: the rate may start sqrt(H) times faster.
     """
-
-    forgets_covered: ClassVar[bool] = True
 
     def start(self, target: Target) -> AdversaryState:
         state = AdversaryState(np.zeros(len(target)), 0.0, rate=_fastest(target))
@@ -237,8 +269,6 @@ class TargetAware:
 @dataclass(frozen=True)
 class MissingOnly:
     """Weight 1 for every open row: the reward of GOSPRL (Tarbouriech et al., 2021)."""
-
-    forgets_covered: ClassVar[bool] = True
 
     def start(self, target: Target) -> AdversaryState:
         return AdversaryState(np.ones(len(target)), float(len(target)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from covgame.game.adversary import anticipated_weights
 from covgame.game.game import Game
 from covgame.mdp import dp
 from covgame.types import FloatArray, Policy
@@ -29,6 +30,6 @@ def plan_batch(
     while len(batch) < policies:
         expected = dp.occupancy(kernel, batch[-1])
         anticipated += game.target.collected(expected) * episodes_each
-        weights = game.adversary.anticipate(game.target, game.state, anticipated)
+        weights = anticipated_weights(game.adversary, game.target, game.state, anticipated)
         batch.append(plan(weights if weights.any() else game.state.weights))
     return batch

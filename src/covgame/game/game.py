@@ -13,7 +13,14 @@ from typing import Protocol
 import numpy as np
 
 from covgame.episodes import Episode
-from covgame.game.adversary import Adversary, Gains
+from covgame.game.adversary import (
+    Adversary,
+    Anticipates,
+    Gains,
+    RevisesWithin,
+    as_gains,
+    extended,
+)
 from covgame.game.counts import CountedVisits, Counts
 from covgame.game.planner import Planner
 from covgame.targets.target import Target
@@ -51,23 +58,54 @@ class Round:
 
 
 class Game:
-    """Ask for a policy, tell the episode it led to, until the target is covered."""
+    """Ask for a policy, tell the episode it led to, until the target is covered.
+
+    Args:
+        target: What is to be covered.
+        planner: From counts and a reward to the next policy.
+        adversary: Weighs the rows of the target: the more a row weighs, the more its cells earn.
+        counts: What was seen, nothing at first.
+        allowed: Which actions states have, S x A truth values, if not all.
+        learns_within: Whether an episode's own steps may change what it does next, where stages
+            share what they have seen.
+
+    Example:
+        >>> import covgame as cg
+        >>> model = cg.make("chain:states=4,horizon=6").model
+        >>> target = cg.cells([(None, 3, 1, 5)]).on(model.shape)  # the last state's action 1
+        >>> game, world = cg.default_game(target, pooled=True), cg.SimulatedSource(model)
+        >>> while not game.covered:
+        ...     episode = world.play(game.ask(), game.counts.n_episodes)
+        ...     result = game.tell(episode)
+        >>> int(game.counts.visits[:, 3, 1].sum()) >= 5
+        True
+    """
 
     def __init__(
-        self, target: Target, planner: Planner, adversary: Adversary, counts: Counts
+        self,
+        target: Target,
+        planner: Planner,
+        adversary: Adversary,
+        counts: Counts,
+        allowed: BoolArray | None = None,
+        *,
+        learns_within: bool = True,
     ) -> None:
         self.target = target
         self.planner = planner
         self.adversary = adversary
+        self.revising = adversary if isinstance(adversary, RevisesWithin) else None
         self.counts = counts
-        self.allowed: BoolArray | None = None  # (S, A), where the environment forbids actions
-        self.learns_within = counts.shares_stages  # an episode's steps change what it does next
+        self.allowed = allowed  # (S, A), where the environment forbids actions
+        # An episode's steps change what it does next, where stages share what they have seen.
+        self.learns_within = learns_within and counts.shares_stages
         self.collected = np.zeros(len(target))
         self.state = adversary.start(target)
         self.begin()
 
     @property
     def covered(self) -> bool:
+        """Whether every row has its visits."""
         return bool((self.collected >= self.target.counts).all())
 
     def grow(self, target: Target) -> None:
@@ -76,7 +114,11 @@ class Game:
             self.counts.grow(target.shape.states)
         self.target = target
         self.collected = target.collected(self.counts.visits)
-        self.adversary.extend(target, self.state, self.collected)
+        self.state = extended(self.adversary, target, self.state, self.collected)
+
+    def allow(self, allowed: BoolArray) -> None:
+        """Hear which actions states have, (S, A), where that shows only as one goes."""
+        self.allowed = allowed
 
     def cell_rewards(self, weights: FloatArray) -> FloatHSA:
         """What a cell earns when rows weigh so much; nothing can make up for what is forbidden."""
@@ -129,29 +171,27 @@ class Game:
         A row that may be visited at any stage loses weight with every visit, and all of it once
         it is covered; without this it would be collected again and again.
         """
-        if self.target.most_per_episode == 1 or not self.adversary.forgets_covered:
+        if self.target.most_per_episode == 1 or self.revising is None:
             return None
         here = self.target.rows_of_cell(cells[-1])
         if not any(self.collected[row] < self.target.counts[row] for row in here):
             return None
         gains = self._gains(cells)
-        if not any(self._should_replan(row, gains[row]) for row in here):
+        if not any(self._should_replan(self.revising, row, gains[row]) for row in here):
             return None
         weights = self.state.weights.copy()
         for row, gain in gains.items():
             if self.target.any_stage[row]:
                 n = float(self.collected[row] + gain)
-                weights[row] = self.adversary.weight_of(self.target, self.state, row, n)
+                weights[row] = self.revising.weight_of(self.target, self.state, row, n)
         return weights
 
-    def _should_replan(self, row: int, gain: int) -> bool:
+    def _should_replan(self, adversary: RevisesWithin, row: int, gain: int) -> bool:
         """Whether the last of an episode's visits to a row changes what to go for."""
         missing = self.target.counts[row] - self.collected[row]
         if not self.target.any_stage[row] or gain - 1 >= missing:
             return False
-        return bool(gain >= missing) or self.adversary.weight_fell(
-            self.target, self.state, row, gain
-        )
+        return bool(gain >= missing) or adversary.weight_fell(self.target, self.state, row, gain)
 
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""
@@ -172,7 +212,11 @@ class Game:
         self.counts.add_visits(seen)
         gains = self.target.collected(seen.visits)
         self.collected += gains
-        self.adversary.observe_many(self.target, self.state, gains, seen.episodes, self.collected)
+        about = (self.target, self.state)
+        if isinstance(self.adversary, Anticipates):
+            self.adversary.observe_many(*about, gains, seen.episodes, self.collected)
+        else:
+            self.adversary.observe(*about, as_gains(gains), self.collected)
 
     def _gains(self, cells: Iterable[int]) -> Gains:
         gains: Gains = {}
@@ -183,6 +227,14 @@ class Game:
 
 
 def rounds(game: Game, source: EpisodeSource) -> Iterator[Round]:
-    """Play until the target is covered; stopping earlier is the consumer's choice."""
+    """Play until the target is covered; stopping earlier is the consumer's choice.
+
+    Args:
+        game: Whose policies are played.
+        source: Who plays them: a ``SimulatedSource``, or anything with its three members.
+
+    Returns:
+        An iterator over the episodes, each with where the game stands after it.
+    """
     while not game.covered:
         yield game.tell(source.play(game.ask(), game.counts.n_episodes, game.revise))

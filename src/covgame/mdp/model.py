@@ -60,10 +60,12 @@ class TabularMDP:
 
     @property
     def shape(self) -> Shape:
+        """Stages, states and actions."""
         return self.transitions.shape
 
     @property
     def initial(self) -> FloatS:
+        """(S,), the distribution of the first state."""
         return self.transitions.initial
 
     @cached_property

@@ -32,6 +32,7 @@ class LearntModel:
 
     @property
     def shape(self) -> Shape:
+        """Stages, states and actions."""
         return self.transitions.shape
 
     def plan(self, reward: FloatArray) -> Policy:

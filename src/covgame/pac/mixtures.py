@@ -18,6 +18,7 @@ from math import inf, lgamma, log, pi
 import numpy as np
 
 from covgame.game.counts import Counts
+from covgame.game.game import Game
 from covgame.types import ANY, BoolArray, FloatArray, FloatHS, FloatHSA, FloatS, IntArray
 
 UNBOUNDED = 2**62
@@ -200,6 +201,18 @@ class ConfidenceSets:
             values,
         )
         return values[:-1]
+
+
+def rarely_reached(game: Game, *, delta: float, min_reach: float) -> list[tuple[int, float]]:
+    """Open rows that no policy reaches with probability ``min_reach``, and the bounds that say so.
+
+    All bounds hold together with probability 1 - delta, however often one looks.
+    """
+    sets = ConfidenceSets(game.counts, Structure(allowed=game.allowed), delta)
+    open_rows = np.flatnonzero(game.collected < game.target.counts)
+    bounds = sets.reach_of_rows(game.target.rows[open_rows])
+    rare = bounds < min_reach
+    return list(zip(open_rows[rare].tolist(), bounds[rare].tolist(), strict=True))
 
 
 def _fixed_function(visits: IntArray, level: float) -> FloatArray:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.game.growth import Growth
 from covgame.pac.learnt import LearntModel
 from covgame.types import Policy
 
@@ -25,6 +26,8 @@ class Part:
     name: str
     game: Game
     episodes: int | None = None  # None: until it is covered
+    growth: Growth | None = None  # how the target changes on the way
+    rounds: bool = False  # planned in rounds of several policies, not before every episode
 
     @property
     def counts(self) -> Counts:
@@ -41,7 +44,10 @@ class Part:
 
     @property
     def over(self) -> bool:
-        return self.left == 0 if self.episodes is not None else self.game.covered
+        if self.episodes is not None:
+            return self.left == 0
+        waits = self.growth is not None and self.growth.request is not None
+        return self.game.covered and not (waits and self.played == 0)
 
 
 @dataclass(eq=False)

@@ -37,7 +37,9 @@ class ProportionalCoverage(Phased):
         self.thresholds, self.epsilon, self.delta = thresholds, epsilon, delta
         self.allowed = allowed
         H, S, _ = thresholds.shape.hsa
-        self.visitations = EstimateVisitations(thresholds, epsilon / (4 * S * H**2), delta / 3)
+        self.visitations = EstimateVisitations(
+            thresholds, epsilon / (4 * S * H**2), delta / 3, allowed
+        )
         self.counts = Counts(thresholds.shape, pooled=False)
         self.phases: list[Phase] = []
 
@@ -65,7 +67,8 @@ class ProportionalCoverage(Phased):
         name = f"phase {self.k}" if self.k else "burn-in"
         delta = self.delta / (6 * (self.k + 1) ** 2)
         target = Target.of_cells(self._wanted())
-        return Part(name, paper_game(target, delta=delta, scale=self.thresholds.scale))
+        game = paper_game(target, delta=delta, scale=self.thresholds.scale, allowed=self.allowed)
+        return Part(name, game)
 
     def _wanted(self) -> FloatHSA:
         """Lines 4 and 9: 1 on X_hat, then 2^k times the upper bound of the reachability."""

@@ -28,7 +28,7 @@ from covgame.mdp import dp
 from covgame.pac.parts import Part, Phase, Phased
 from covgame.pac.pruning import episodes_of, prune
 from covgame.targets.target import Target
-from covgame.types import BoolHSA, FloatHSA, Policy, Shape
+from covgame.types import BoolArray, BoolHSA, FloatHSA, Policy, Shape
 
 Suprema = Literal["exact", "relaxed"]
 
@@ -69,8 +69,10 @@ class ImplicitElimination(Phased):
         reward_range: tuple[float, float] = (0.0, 1.0),
         suprema: Suprema | None = None,
         pruned: bool = False,
+        allowed: BoolArray | None = None,
     ) -> None:
         self.epsilon, self.delta, self.exists = epsilon, delta, exists
+        self.allowed = allowed
         self.world = thresholds.shape
         H, S, A = self.world.hsa
         self.thresholds = PaperThresholds(
@@ -113,7 +115,12 @@ class ImplicitElimination(Phased):
 
     def _part_on(self, missing: FloatHSA) -> Part:
         delta = self.delta / (4 * (self.k + 1) ** 2)
-        game = paper_game(Target.of_cells(missing), delta=delta, scale=self.thresholds.scale)
+        game = paper_game(
+            Target.of_cells(missing),
+            delta=delta,
+            scale=self.thresholds.scale,
+            allowed=self.allowed,
+        )
         return Part(f"phase {self.k}" if self.k else "burn-in", game)
 
     def _missing(self, t: int) -> FloatHSA:

@@ -22,7 +22,7 @@ from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism
 from covgame.pac.parts import Part, Phase
 from covgame.targets.target import Target
-from covgame.types import ANY, BoolHS, FloatHS
+from covgame.types import ANY, BoolArray, BoolHS, FloatHS
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,12 @@ def interval(visits: int, episodes: int, precision: float) -> Interval:
 
 
 def visitation_part(
-    thresholds: PaperThresholds, h: int, s: int, precision: float, delta: float
+    thresholds: PaperThresholds,
+    h: int,
+    s: int,
+    precision: float,
+    delta: float,
+    allowed: BoolArray | None = None,
 ) -> Part:
     """EstimateVisitations((h,s); eps_0, delta), lines 3 and 4: what to play."""
     shape = thresholds.shape
@@ -51,7 +56,7 @@ def visitation_part(
     never_enough = Target.of_rows(shape, np.array([[h, s, ANY]]), np.array([2.0 * episodes]))
     optimism = PaperOptimism(shape, delta / 2, thresholds.scale)
     counts = Counts(shape, pooled=False)
-    game = Game(never_enough, OptimisticPlanner(optimism), MissingOnly(), counts)
+    game = Game(never_enough, OptimisticPlanner(optimism), MissingOnly(), counts, allowed)
     return Part(f"visits of state {s} at stage {h}", game, episodes)
 
 
@@ -60,8 +65,14 @@ class EstimateVisitations:
 
     needs_episodes = False
 
-    def __init__(self, thresholds: PaperThresholds, precision: float, delta: float) -> None:
-        self.thresholds, self.precision = thresholds, precision
+    def __init__(
+        self,
+        thresholds: PaperThresholds,
+        precision: float,
+        delta: float,
+        allowed: BoolArray | None = None,  # (S, A), where the environment forbids actions
+    ) -> None:
+        self.thresholds, self.precision, self.allowed = thresholds, precision, allowed
         H, S, _ = thresholds.shape.hsa
         self.delta_each = delta / (S * H)
         self.counts = Counts(thresholds.shape, pooled=False)  # of all parts together
@@ -79,7 +90,7 @@ class EstimateVisitations:
         if self.done == H * S:
             return None
         h, s = divmod(self.done, S)
-        return visitation_part(self.thresholds, h, s, self.precision, self.delta_each)
+        return visitation_part(self.thresholds, h, s, self.precision, self.delta_each, self.allowed)
 
     def tell(self, part: Part, episodes: Sequence[Block] = ()) -> bool:
         del episodes

@@ -24,6 +24,7 @@ from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
 from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
+from covgame.players.plain import PlainGame
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.types import FloatArray, Policy
 
@@ -66,7 +67,8 @@ class CompiledGame:
         from covgame.kernels import episodes, tables
         from covgame.kernels.warming import Warming
 
-        _check_is_compiled(game)
+        if not is_compiled(game):
+            raise BadInput("compiled code plays no planner or adversary but ours; play it plainly")
         self.kernel, self.tables_kernel, self.game = episodes, tables, game
         self.optimism, self.paper = self._optimism()
         self.amid_learning = False
@@ -409,12 +411,16 @@ def _heard(counts: Counts) -> dict[int, Heard]:
     return heard
 
 
-def _check_is_compiled(game: Game) -> None:
-    """Players of one's own are played by ``rounds``: compiled code knows only ours."""
-    known = isinstance(game.adversary, TargetAware | WeightedMajority | MissingOnly)
-    if not known or not isinstance(game.planner, OptimisticPlanner):
-        raise BadInput("this game has players of its own; play it with covgame.game.game.rounds")
-    if not isinstance(game.planner.optimism, RangeAwareOptimism | PaperOptimism):
-        raise BadInput(
-            "this game has an optimism of its own; play it with covgame.game.game.rounds"
-        )
+def is_compiled(game: Game) -> bool:
+    """Whether compiled code knows the game's planner and adversary: exactly ours, no subclass."""
+    planner = game.planner
+    return (
+        type(game.adversary) in (TargetAware, WeightedMajority, MissingOnly)
+        and type(planner) is OptimisticPlanner
+        and type(planner.optimism) in (RangeAwareOptimism, PaperOptimism)
+    )
+
+
+def inner_game(game: Game) -> CompiledGame | PlainGame:
+    """The game to ask and tell: compiled, if that can be."""
+    return CompiledGame(game) if is_compiled(game) else PlainGame(game)

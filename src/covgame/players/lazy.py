@@ -9,7 +9,7 @@ from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.batches import plan_batch
 from covgame.game.game import EpisodeSource, Game
-from covgame.players.compiled import CompiledGame
+from covgame.players.compiled import inner_game
 from covgame.types import Policy
 
 POLICIES = 8
@@ -36,7 +36,7 @@ class BatchedPlayer:
     ) -> None:
         self.game, self.source, self.policies = game, source, policies
         self.each, self.measured = each or 1, each is None
-        self.compiled = CompiledGame(game)
+        self.inner = inner_game(game)
         self.planning = self.playing = 0.0
         self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
 
@@ -46,13 +46,13 @@ class BatchedPlayer:
         each = min(self.each, most)
         policies = max(1, min(self.policies, most // each))
         began = time.perf_counter()
-        batch = plan_batch(game, policies, each, self.compiled.plan)
+        batch = plan_batch(game, policies, each, self.inner.plan)
         planned = time.perf_counter()
         played = self._episodes(first, [policy for policy in batch for _ in range(each)])
         self._measure(planned - began, time.perf_counter() - planned, len(played))
-        self.compiled.plan(game.state.weights)  # rewards as they are before the first episode
+        self.inner.plan(game.state.weights)  # rewards as they are before the first episode
         for episode in played:
-            self.compiled.tell(episode)
+            self.inner.tell(episode)
         return as_block(first, played)
 
     def _episodes(self, first: int, policies: list[Policy]) -> list[Episode]:

@@ -14,7 +14,7 @@ from covgame.mdp.model import TabularMDP
 from covgame.players.by_counts import STREAM as COUNTS_STREAM
 from covgame.players.by_counts import SortedSuccessors, draw_visits
 from covgame.players.compiled import recorded_block, world_arrays
-from covgame.sources.external import StepSource
+from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.types import FloatHSA, Policy
 
@@ -41,7 +41,7 @@ class PolicyByCounts:
 class PolicyStepped:
     """Episode by episode on an environment."""
 
-    def __init__(self, policy: Policy, counts: Counts, source: StepSource) -> None:
+    def __init__(self, policy: Policy, counts: Counts, source: ExternalSource) -> None:
         self.policy, self.counts, self.source = policy, counts, source
         self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
 

@@ -51,6 +51,7 @@ class Checked:
     believed: dict[str, Any] = field(default_factory=dict)  # what the data cannot show
 
     def to_dict(self) -> dict[str, Any]:
+        """The JSON answer of ``covgame certify``."""
         about = {"claim": self.claim, "episodes": self.episodes, **self.numbers}
         return {"valid": True, **about, "believed": self.believed}
 
@@ -139,7 +140,27 @@ def _about(counts: Counts, structure: Structure, delta: float) -> dict[str, Any]
 
 
 def certify(path: str | Path) -> Checked:
-    """Check the claim of a run from its data; a claim that does not hold is an error."""
+    """Check what a run claims, from its data alone.
+
+    The recorded episodes are counted anew, and the claim is computed again from that. Nothing that
+    the run remembers is believed.
+
+    Args:
+        path: The folder of a run.
+
+    Returns:
+        What holds: ``claim``, ``episodes``, ``numbers``, and in ``believed`` what data cannot show.
+
+    Raises:
+        BadInput: The claim does not hold, or there is none; the sentence says which.
+
+    Example:
+        >>> import tempfile, covgame as cg
+        >>> folder = tempfile.mkdtemp()
+        >>> run = cg.cover("chain:states=4,horizon=6", "uniform:2/pair", out=folder)
+        >>> cg.certify(folder).claim
+        'coverage'
+    """
     folder = RunFolder.open(path)
     if folder.manifest.get("command") == "cover":
         return _check_coverage(folder)

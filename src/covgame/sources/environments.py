@@ -11,7 +11,9 @@ from covgame.errors import BadInput, UnknownModel
 from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
-from covgame.sources.external import Opener
+from covgame.sources.external import ExternalSource, Opener, Pay
+from covgame.sources.simulated import SimulatedSource
+from covgame.sources.states import DiscoveredStates
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,7 @@ class Environment:
 
     @property
     def known(self) -> bool:
+        """Whether its transition table is known."""
         return self.model is not None
 
     def require_model(self, purpose: str) -> TabularMDP:
@@ -38,6 +41,18 @@ class Environment:
             )
         return self.model
 
+    def open(
+        self, seed: int, *, keys: list[str] | None = None, pay: Pay | None = None
+    ) -> SimulatedSource | ExternalSource:
+        """Where its episodes come from; ``keys`` are the states that were discovered before."""
+        if self.opener is None:
+            return SimulatedSource(self.require_model("covering"), seed)
+        stepper, states = self.opener()
+        if keys is not None and states.discovered:
+            states = DiscoveredStates(keys)
+        allowed = self.model.transitions.allowed if self.model else None
+        return ExternalSource(stepper, states, self.horizon, seed, allowed=allowed, pay=pay)
+
     def __repr__(self) -> str:
         about = repr(self.model) if self.model is not None else "no table"
         return f"Environment({self.name!r}, horizon={self.horizon}, {about})"
@@ -46,8 +61,23 @@ class Environment:
 def make(env: str | Path | TabularMDP, horizon: int | None = None) -> Environment:
     """An environment from its name, a model file or a model.
 
-    Names: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
-    ``py:module:factory`` for one of your own, or the path of a ``covgame-mdp/1`` file.
+    Args:
+        env: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
+            ``py:module:factory`` for one of your own, the path of a ``covgame-mdp/1`` file, or a
+            ``TabularMDP``.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+
+    Returns:
+        The environment: ``env.name``, ``env.horizon``, and ``env.model`` where its transition
+        table is known.
+
+    Raises:
+        BadInput: There is no such environment; the sentence says what there is.
+
+    Example:
+        >>> import covgame as cg
+        >>> cg.make("riverswim:states=8").model.shape.hsa  # stages, states, actions
+        (20, 8, 2)
     """
     horizon = _whole(horizon)
     if isinstance(env, TabularMDP):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from covgame.episodes import Episode
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Revise
+from covgame.imports import said
 from covgame.rng import episode_seed, uniforms
 from covgame.sources.states import DiscoveredStates, States
 from covgame.types import END, BoolArray, Policy, Shape
@@ -101,17 +104,44 @@ class PlainStepper:
         )
 
 
-class StepSource:
+@dataclass(frozen=True)
+class Pay:
+    """What an environment may pay, where somebody relies on it."""
+
+    rewards: tuple[float, float] | None = None  # of a step
+    most: float | None = None  # of an episode in all
+
+
+class ExternalSource:
     """Plays episodes of an environment; its randomness is seeded by (seed, episode)."""
 
     stationary = True
-    reward_range: tuple[float, float] | None = None  # what it may pay, where somebody relies on it
-    most_return: float | None = None  # and what an episode may pay in all
 
-    def __init__(self, stepper: Stepper, states: States, horizon: int, seed: int) -> None:
+    def __init__(
+        self,
+        stepper: Stepper,
+        states: States,
+        horizon: int,
+        seed: int,
+        *,
+        allowed: BoolArray | None = None,  # (S, A), where that is known beforehand
+        pay: Pay | None = None,
+    ) -> None:
         self.stepper, self.states = stepper, states
         self.horizon, self.seed = horizon, seed
-        self.allowed: BoolArray | None = None
+        self.allowed = None if allowed is None else allowed.copy()
+        self.pay = pay or Pay()
+
+    def recall(self, allowed: BoolArray | None) -> None:
+        """Take up which actions were seen to be allowed, unless that is known already."""
+        if self.allowed is None and allowed is not None:
+            self.allowed = allowed.copy()
+
+    def seeded(self, seed: int) -> ExternalSource:
+        """The same environment with other episodes."""
+        again = copy(self)
+        again.seed = seed
+        return again
 
     @property
     def repeats(self) -> bool:
@@ -146,7 +176,7 @@ class StepSource:
             raise
         except BaseException as error:
             raise EnvironmentFailed(
-                f"the environment failed to begin with {_said(error)}"
+                f"the environment failed to begin with {said(error)}"
             ) from error
         return mask is not None
 
@@ -162,7 +192,7 @@ class StepSource:
             raise
         except BaseException as error:  # also sys.exit: an environment does not end a run
             raise EnvironmentFailed(
-                f"the environment failed in episode {episode} with {_said(error)}"
+                f"the environment failed in episode {episode} with {said(error)}"
             ) from error
 
     def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
@@ -177,7 +207,7 @@ class StepSource:
             number = numbers[h] if drawn else 0.0
             action = self._action(policy, h, state, number)
             seen = self.stepper.step(action)
-            reward = _checked_reward(seen.reward, self.reward_range)
+            reward = _checked_reward(seen.reward, self.pay.rewards)
             over = bool(seen.terminated) or bool(seen.truncated) or h + 1 == self.horizon
             following = END if seen.terminated else self._state(seen.observation, seen.mask)
             if seen.truncated and following != END and h + 1 < self.horizon:
@@ -196,9 +226,10 @@ class StepSource:
         return Episode.of_steps(steps, cut_at)
 
     def _check_return(self, paid: float) -> None:
-        if self.most_return is not None and paid > self.most_return + 1e-9:
+        most = self.pay.most
+        if most is not None and paid > most + 1e-9:
             raise EnvironmentFailed(
-                f"an episode paid {paid:g}, more than the {self.most_return:g} of --return-range"
+                f"an episode paid {paid:g}, more than the {most:g} of --return-range"
             )
 
     def _state(self, observation: Any, mask: Any) -> int:
@@ -232,10 +263,6 @@ class StepSource:
             if allowed is None or allowed[action]:
                 return action
         return 0 if allowed is None else int(allowed.argmax())
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:

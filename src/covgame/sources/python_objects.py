@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from typing import Any
 
 from covgame.errors import BadInput
+from covgame.imports import call
 from covgame.sources.external import GymStepper, Opener, PlainStepper, Stepper
 from covgame.sources.states import DiscoveredStates, States
 
@@ -19,7 +17,7 @@ def make_python(text: str, horizon: int | None) -> tuple[int, Opener]:
         raise BadInput(
             f"py:{text}: write py:module:factory, the factory a function without arguments"
         )
-    world = _call(module, factory)
+    world = call(f"py:{text}")
     if _is_gym(world):
         from covgame.sources import gymnasium_envs
 
@@ -31,11 +29,11 @@ def make_python(text: str, horizon: int | None) -> tuple[int, Opener]:
             raise BadInput(f"py:{text}: {error}") from None
     else:
         stages = _check_plain(text, world, horizon)
-    return stages, lambda: _open(module, factory)
+    return stages, lambda: _open(text)
 
 
-def _open(module: str, factory: str) -> tuple[Stepper, States]:
-    world = _call(module, factory)
+def _open(text: str) -> tuple[Stepper, States]:
+    world = call(f"py:{text}")
     if _is_gym(world):
         from covgame.sources.gymnasium_envs import number_states
 
@@ -45,25 +43,6 @@ def _open(module: str, factory: str) -> tuple[Stepper, States]:
 
 def _is_gym(world: Any) -> bool:
     return hasattr(world, "action_space") and hasattr(world, "observation_space")
-
-
-def _call(module: str, factory: str) -> Any:
-    """What the factory returns; the module may lie in the current folder."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        made = importlib.import_module(module)
-    except ImportError as error:
-        raise BadInput(f"py:{module}:{factory}: the module cannot be imported: {error}") from error
-    except Exception as error:
-        raise BadInput(f"py:{module}:{factory}: importing it raised {_said(error)}") from error
-    function = getattr(made, factory, None)
-    if not callable(function):
-        raise BadInput(f"py:{module}:{factory}: the module has no function {factory!r}")
-    try:
-        return function()
-    except Exception as error:
-        raise BadInput(f"py:{module}:{factory}: calling it raised {_said(error)}") from error
 
 
 def _check_plain(text: str, world: Any, horizon: int | None) -> int:
@@ -80,7 +59,3 @@ def _check_plain(text: str, world: Any, horizon: int | None) -> int:
     if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
         raise BadInput(f"py:{text}: the horizon must be a whole number from 1 on, not {stages!r}")
     return stages
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -24,22 +24,27 @@ class SimulatedSource:
 
     @property
     def shape(self) -> Shape:
+        """Stages, states and actions."""
         return self.model.shape
 
     @property
     def repeats(self) -> bool:
+        """What was lost is played again exactly."""
         return True
 
     @property
     def state_keys(self) -> list[str] | None:
+        """None: states are numbered beforehand."""
         return None
 
     @property
     def discovers_states(self) -> bool:
+        """No: states are numbered beforehand."""
         return False
 
     @property
     def stationary(self) -> bool:
+        """Whether the model is the same at every stage."""
         return self.model.transitions.stationary
 
     def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:

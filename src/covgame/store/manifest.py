@@ -32,14 +32,15 @@ class CoverManifest(BaseModel):
     target: Literal["target.json"]
     growing: GrowingRequest | None
     seed: Index
-    preset: Annotated[str, Field(strict=True)]
+    preset: Literal["default", "paper"]
     delta: Number
     stage_dependent: Annotated[bool, Field(strict=True)]
     max_episodes: Index | None
     play: Literal["exact", "lazy", "counts"] = "exact"
     min_reach: Annotated[Number, Field(ge=0, le=1)] = 0.0
+    planner: Annotated[str, Field(strict=True)] | None = None
+    adversary: Annotated[str, Field(strict=True)] | None = None
     unreachable: list[tuple[Index | None, Index, Index | None, Number]]
-    min_episodes: Annotated[Number, Field(ge=0)] | None
     state: Literal["running", "stopped", "finished"]
 
 

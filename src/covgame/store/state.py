@@ -52,6 +52,7 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
         "target_counts": game.target.counts,
         "numbers": np.array([state.total, state.variance, state.rate, state.shift]),
         **({} if game.allowed is None else {"allowed": game.allowed}),
+        **{f"memory_{name}": value for name, value in state.memory.items()},
     }
 
 
@@ -73,6 +74,11 @@ def restore_game(game: Game, arrays: Arrays) -> None:
         state.base[:] = arrays["base"]
         state.level = int(arrays["level"])
         state.total, state.variance, state.rate, state.shift = arrays["numbers"].tolist()
+        state.memory = {
+            name.removeprefix("memory_"): value
+            for name, value in arrays.items()
+            if name.startswith("memory_")
+        }
         game.collected[:] = game.target.collected(game.counts.visits)
         if game.allowed is None and "allowed" in arrays:
             game.allowed = arrays["allowed"].astype(np.bool_).reshape(game.counts.shape.hsa[1:])

@@ -113,10 +113,13 @@ class CellCounts:
     counts: FloatHSA
 
     def resolve(self, transitions: Transitions) -> Target:
-        if self.counts.shape != transitions.shape.hsa:
+        return self.on(transitions.shape)
+
+    def on(self, shape: Shape) -> Target:
+        """The target for a world of this size."""
+        if self.counts.shape != shape.hsa:
             raise BadInput(
-                f"the target array has shape {self.counts.shape}, the environment "
-                f"{transitions.shape.hsa}"
+                f"the target array has shape {self.counts.shape}, the environment {shape.hsa}"
             )
         if not (np.isfinite(self.counts).all() and (self.counts >= 0).all()):
             raise BadInput("the target array holds a count that is negative or not finite")
@@ -124,7 +127,18 @@ class CellCounts:
 
 
 def uniform(count: float, per: Per = "cell") -> Uniform:
-    """Every reachable cell ``count`` times; or every pair, or state, at any stage."""
+    """Ask for everything that can be reached, each as often.
+
+    Args:
+        count: Visits; any number from 0 on.
+        per: ``"cell"``, each action in each state at each stage; ``"pair"``, each action in each
+            state, at whatever stage; ``"state"``, each state.
+
+    Example:
+        >>> import covgame as cg
+        >>> cg.uniform(50, "pair")
+        Uniform(count=50.0, per='pair')
+    """
     _check_count("uniform", count)
     if per not in get_args(Per):
         raise BadInput(f"uniform targets are per cell, pair or state, not per {per!r}")
@@ -132,15 +146,33 @@ def uniform(count: float, per: Per = "cell") -> Uniform:
 
 
 def proportional(count: float) -> Proportional:
-    """Every cell ``count`` times as often as the best policy reaches it."""
+    """Ask for every cell ``count`` times the probability with which it can be reached at all.
+
+    Args:
+        count: Visits of what is certain to be reached; half of it for what is reached half the time
+            by the policy that is best at that.
+    """
     _check_count("proportional", count)
     return Proportional(float(count))
 
 
-def cells(counts: FloatHSA | Iterable[tuple[int | None, int, int | None, float]]) -> Request:
+def cells(
+    counts: FloatHSA | Iterable[tuple[int | None, int, int | None, float]],
+) -> Listed | CellCounts:
     """Your own target: an H x S x A array of counts, or rows (stage, state, action, count).
 
-    ``None`` as a stage or action means any; the visits are then counted together.
+    Args:
+        counts: In rows, ``None`` as a stage or action means any; the visits are then counted
+            together.
+
+    Returns:
+        A request for ``cover`` and ``plan``. Who drives a game of one's own gets the ``Target`` by
+        ``cells(...).on(shape)``.
+
+    Example:
+        >>> import covgame as cg
+        >>> len(cg.cells([(None, 3, 1, 20), (0, 2, None, 5)]).on(cg.Shape(6, 4, 2)))
+        2
     """
     try:
         if isinstance(counts, np.ndarray):

@@ -1,0 +1,239 @@
+"""Tables of what covering costs: programs, episodes, their time, and the limits of learners."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+from benchmarks import _results
+from benchmarks._formats import beside, in_seconds, mean_with_error, solved, with_error
+from covgame.comparison.markdown import table
+
+
+def min_flow() -> str:
+    """phi* beside scipy: seconds, ratio, memory, certified gap."""
+    content = _results.read("min_flow")
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"`{row['target']}`",
+            f"{row['covgame variables']:,}",
+            in_seconds(row["covgame seconds"]),
+            beside(row, "scipy default", content["limit"]),
+            beside(row, "scipy interior point", content["limit"]),
+            f"{row['covgame MB']:,.0f} MB",
+            f"{row['covgame gap']:.0e}",
+        ]
+        for row in content["rows"]
+    ]
+    heads = ["world", "target", "variables", "covgame", "linprog", "linprog, interior point"]
+    return table([*heads, "memory", "certified gap"], rows)
+
+
+def backward_induction() -> str:
+    """Seconds a backward induction, sparse and dense, and per transition."""
+    rows = [
+        [
+            f"{row['cells']:,}",
+            f"{row['transitions']:,}",
+            f"{1e3 * row['seconds']:.2f} ms",
+            f"{1e9 * row['seconds'] / row['transitions']:.1f} ns",
+            "-"
+            if row["dense seconds"] is None
+            else f"{row['dense seconds'] / row['seconds']:.1f} x",
+        ]
+        for row in _results.read("backward_induction")["rows"]
+    ]
+    return table(["cells", "transitions", "time", "per transition", "dense takes"], rows)
+
+
+def units() -> str:
+    """Methods and units side by side: seconds, and the gap where it is not small."""
+    content = _results.read("units")
+    variants = [name for name in content["rows"][0] if name not in {"env", "variables"}]
+    rows = [
+        [f"`{row['env']}`", f"{row['variables']:,}"]
+        + [solved(row[variant], content["limit"]) for variant in variants]
+        for row in content["rows"]
+    ]
+    return table(["world", "variables", *variants], rows)
+
+
+def episode_time() -> str:
+    """An exact episode on the double chain: microseconds, and the readable game beside it."""
+    content = _results.read("episodes")
+    rows = [
+        [row["kind"], f"{row['us']:.1f} us", f"{row['readable us'] / row['us']:.0f} x"]
+        for row in content["chain"]
+    ]
+    return table(["1,240 cells, 2 successors", "an exact episode", "the readable game"], rows)
+
+
+def episode_growth() -> str:
+    """Time and memory by size."""
+    rows = [
+        [
+            f"{row['cells']:,}",
+            row["kind"],
+            f"{row['us']:,.1f} us",
+            f"{1e3 * row['us'] / row['cells']:.1f} ns",
+            f"{row['bytes']:.0f} bytes",
+        ]
+        for row in _results.read("episodes")["rows"]
+    ]
+    return table(["cells", "", "an exact episode", "a cell", "memory a cell"], rows)
+
+
+def episode_costs() -> str:
+    """Compilation and recording."""
+    content = _results.read("episodes")
+    compiling, record = content["compilation"], content["recording"]
+    rows = [
+        ["first run, compiling included", f"{compiling['first']:.1f} s"],
+        ["next run, from the cache", f"{compiling['cached']:.1f} s"],
+        ["an episode, not recorded", f"{record['off']:.1f} us"],
+        ["an episode, recorded as Parquet", f"{record['on'] / record['off']:.2f} x"],
+    ]
+    return table(["", ""], rows)
+
+
+def gym_envs() -> str:
+    """Gymnasium's toy text: episodes over phi*, and our share of the time."""
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"{row['horizon']}",
+            f"`{row['target']}`" + (f", reach >= {row['reach']}" if row["reach"] else ""),
+            f"{row['episodes']:,.0f}",
+            "-" if row["phi"] is None else f"{row['episodes'] / row['phi']:.2f}",
+            f"{row['share']:.0%}",
+        ]
+        for row in _results.read("gym_envs")["rows"]
+    ]
+    heads = ["environment", "H", "target", "episodes", "over phi*", "time outside `step`"]
+    return table(heads, rows)
+
+
+def batches() -> str:
+    """Episodes over phi* by the size of batches."""
+    content = _results.read("batches")
+    sizes = [key.removeprefix("naive ") for key in content["rows"][0] if key.startswith("naive")]
+    rows = [
+        [f"`{row['env']}`", how] + [f"{row[f'{how} {size}']:.3f}" for size in sizes]
+        for row in content["rows"]
+        for how in ("anticipated", "naive")
+    ]
+    return table(["world", "", *(f"K = {size}" for size in sizes)], rows)
+
+
+def by_counts() -> str:
+    """Play by counts: episodes, ratio, seconds."""
+    rows = [
+        [
+            row["preset"],
+            f"{row['visits']:.0e}",
+            f"{row['episodes']:.2e}",
+            ("" if row["covered"] else "> ") + f"{row['ratio']:.3f}",
+            in_seconds(row["seconds"]),
+        ]
+        for row in sorted(_results.read("batches")["by_counts"], key=lambda row: row["preset"])
+    ]
+    return table(["preset", "visits a cell", "episodes", "over phi*", "time"], rows)
+
+
+def public_code() -> str:
+    """An episode of rlberry-scool's UCBVI beside ours."""
+    content = _results.read("public_code")
+    rows = [
+        [
+            f"{row['cells']:,}, stages {'apart' if row['staged'] else 'together'}",
+            f"{row['rlberry']:,.0f} us",
+            f"{row['our UCBVI']:.1f} us",
+            f"{row['rlberry'] / row['our UCBVI']:,.0f} x",
+            f"{row['our game']:.1f} us",
+            f"{row['dense plan']:.0f} us",
+        ]
+        for row in content["rows"]
+    ]
+    heads = ["cells", "rlberry-scool's UCBVI", "our UCBVI", "ratio", "our game", "a dense plan"]
+    return table(heads, rows)
+
+
+def known_limit() -> str:
+    """Players who know the model beside the exact optimum, on tiny worlds."""
+    content = _results.read("known_limit")["rows"]
+    players = list(dict.fromkeys(row["player"] for row in content))
+    found = {(row["env"], row["target"], row["player"]): row for row in content}
+    worlds = dict.fromkeys((row["env"], row["target"]) for row in content)
+    rows = [
+        [
+            f"`{env}`",
+            f"`{target}`",
+            *(mean_with_error(found[env, target, player]) for player in players),
+        ]
+        for env, target in worlds
+    ]
+    mean = [
+        statistics.geometric_mean(found[env, target, player]["mean"] for env, target in worlds)
+        for player in players
+    ]
+    rows.append(["geometric mean", "", *(f"**{value:.2f}**" for value in mean)])
+    return table(["world", "target", *players], rows)
+
+
+def learner_limit() -> str:
+    """The best learner beside those who know the model and the default, in episodes."""
+    content = _results.read("learner_limit")["rows"]
+    known, bayes = "model known, exact optimum", "Bayes-optimal learner"
+    weights, default = "weights, model known", "covgame default"
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"`{row['target']}`",
+            f"{row['phi']:.2f}",
+            f"{row[known]:.2f}",
+            with_error(row, weights),
+            ("" if row["told_after"] is None else ">= ") + f"{row[bayes]:.2f}",
+            with_error(row, default),
+            f"{row[default] / row[bayes]:.2f}",
+        ]
+        for row in content
+    ]
+    mean = statistics.geometric_mean(row[default] / row[bayes] for row in content)
+    rows.append(["geometric mean", "", "", "", "", "", "", f"**{mean:.2f}**"])
+    heads = ["world", "target", "phi*", known, weights, bayes, default, "default / Bayes"]
+    return table(heads, rows)
+
+
+def first_visit() -> str:
+    """Every cell or pair once: the default beside those who know more, in episodes."""
+    rows = [
+        [
+            f"`{row['env'].replace('@', ', H ')}`",
+            f"`{row['target']}`",
+            f"{row['phi']:.1f}",
+            *(with_error(row, player) for player in ("covgame", "map known", "model known")),
+            f"{row['covgame'] / row['model known']:.2f}",
+            f"{row['worst']:.1f} of {row['runs']:,}",
+        ]
+        for row in _results.read("first_visit")["rows"]
+    ]
+    heads = ["world", "target", "phi*", "covgame", "map known", "model known"]
+    return table([*heads, "covgame / model known", "longest run / median"], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "min_flow": min_flow,
+    "backward_induction": backward_induction,
+    "units": units,
+    "episode_time": episode_time,
+    "episode_growth": episode_growth,
+    "episode_costs": episode_costs,
+    "gym_envs": gym_envs,
+    "batches": batches,
+    "by_counts": by_counts,
+    "public_code": public_code,
+    "known_limit": known_limit,
+    "learner_limit": learner_limit,
+    "first_visit": first_visit,
+}

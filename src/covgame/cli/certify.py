@@ -1,0 +1,44 @@
+"""``covgame certify``: check what a run claims, from its data alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from covgame.cli.messages import print_json
+from covgame.cli.options import common_options
+from covgame.planning import number
+from covgame.runs.certify import Checked
+from covgame.runs.certify import certify as check
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@common_options
+def certify(run: Path, as_json: bool, quiet: bool) -> None:
+    """Check what a run claims, from its data alone; exits with 2 if it does not hold.
+
+    \b
+    Example:
+      covgame certify runs/riverswim-states-6-1
+    """
+    del quiet
+    checked = check(run)
+    if as_json:
+        print_json({**checked.to_dict(), "run": str(run)})
+    else:
+        click.echo(_show(checked))
+
+
+def _show(checked: Checked) -> str:
+    """A claim that holds, for people."""
+    lines = [
+        f"claim        {checked.claim}: it holds",
+        f"data         {number(checked.episodes)} episodes, counted anew",
+    ]
+    lines += [f"{name:<12} {number(value)}" for name, value in checked.numbers.items()]
+    if checked.believed:
+        believed = ", ".join(f"{name} {value}" for name, value in checked.believed.items())
+        lines.append(f"believed     {believed}")
+    return "\n".join(lines)

@@ -1,0 +1,54 @@
+"""``covgame explore``: a model that is good enough for any reward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from covgame.cli.options import common_options, learning_options
+from covgame.cli.playing import finish
+from covgame.cli.progress import announce
+from covgame.runs.learn import start
+from covgame.runs.saving import create_folder
+from covgame.runs.settings import LearnSettings
+
+
+@click.command()
+@learning_options
+@common_options
+def explore(
+    env: str,
+    horizon: int | None,
+    epsilon: float,
+    delta: float,
+    seed: int,
+    preset: Literal["certified", "paper"],
+    how: Literal["exact", "counts"] | None,
+    max_episodes: int | None,
+    scale: float,
+    most_successors: int | None,
+    stage_dependent: bool,
+    force: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Reward-free exploration: a model that is good enough for any reward.
+
+    \b
+    Afterwards covgame policy RUN --reward FILE plans on it.
+    Examples:
+      covgame explore riverswim:states=6,horizon=10 --epsilon 1
+      covgame explore garnet:states=3,actions=2,horizon=3 --epsilon 1.5 --preset paper
+    """
+    settings = LearnSettings(
+        "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
+        most_successors=most_successors, stage_dependent=stage_dependent,
+    )  # fmt: skip
+    run = start(env, settings, horizon=horizon, force=force)
+    if not quiet:
+        announce(run)
+    create_folder(run, out)
+    finish(run, as_json, quiet)

@@ -1,0 +1,78 @@
+"""``covgame identify``: a policy close to the best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from covgame.cli.messages import say
+from covgame.cli.options import as_range, common_options, learning_options
+from covgame.cli.playing import finish
+from covgame.cli.progress import announce
+from covgame.runs.learn import start
+from covgame.runs.saving import create_folder
+from covgame.runs.settings import LearnSettings
+
+
+@click.command()
+@learning_options
+@click.option(
+    "--suprema",
+    type=click.Choice(["exact", "relaxed"]),
+    help="Targets by a program per cell, or by a bound that is quicker; by size if left out.",
+)
+@click.option(
+    "--reward-range",
+    default="0,1",
+    show_default=True,
+    help="LO,HI: what the environment may pay.",
+)
+@click.option("--return-range", help="LO,HI: a known range of the sum of an episode's rewards.")
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="The published form, with PruneDataset: it biases the estimates and can be wrong.",
+)
+@common_options
+def identify(
+    env: str,
+    horizon: int | None,
+    epsilon: float,
+    delta: float,
+    seed: int,
+    preset: Literal["certified", "paper"],
+    how: Literal["exact", "counts"] | None,
+    max_episodes: int | None,
+    scale: float,
+    most_successors: int | None,
+    stage_dependent: bool,
+    suprema: Literal["exact", "relaxed"] | None,
+    reward_range: str,
+    return_range: str | None,
+    prune: bool,
+    force: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Best-policy identification: a policy close to the best for ENV's reward.
+
+    \b
+    Examples:
+      covgame identify gym:FrozenLake-v1 --horizon 20 --epsilon 0.2 --return-range 0,1
+      covgame identify garnet:states=3,actions=2,horizon=3 --epsilon 1 --preset paper
+    """
+    settings = LearnSettings(
+        "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
+        as_range(reward_range), None if return_range is None else as_range(return_range),
+        most_successors, stage_dependent,
+    )  # fmt: skip
+    if prune and not quiet:
+        say("PruneDataset biases the estimates; what comes out may be far from the best policy")
+    run = start(env, settings, horizon=horizon, force=force)
+    if not quiet:
+        announce(run)
+    create_folder(run, out)
+    finish(run, as_json, quiet)

@@ -1,0 +1,122 @@
+"""Options that several commands take, and one-sentence errors for all of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from covgame.cli.messages import fail
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+TARGETS = "uniform:50, uniform:50/pair, uniform:50/state, proportional:500, or a file"
+
+
+def common_options(command: Command) -> Command:
+    """``--json``, ``--quiet`` and ``--debug``, and errors as the contract wants them."""
+
+    @functools.wraps(command)
+    def guarded(*args: Any, debug: bool, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except Exception as error:
+            if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
+                raise
+            fail(error)
+
+    for option in (
+        click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+        click.option("--quiet", is_flag=True, help="No messages on standard error."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output."),
+    ):
+        guarded = option(guarded)
+    return guarded  # type: ignore[return-value]
+
+
+def world_and_target(command: Command, *, required: bool = True) -> Command:
+    """ENV, ``--target``, ``--horizon`` and ``--min-reach``: what every game is about."""
+    for option in (
+        click.option(
+            "--min-reach",
+            type=float,
+            default=0.0,
+            show_default=True,
+            help="Leave out cells that no policy reaches with this probability.",
+        ),
+        click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
+        click.option("--target", required=required, help=f"What to cover: {TARGETS}."),
+        click.argument("env"),
+    ):
+        command = option(command)
+    return command
+
+
+def learning_options(command: Command) -> Command:
+    """What ``explore`` and ``identify`` share."""
+    for option in (
+        click.option(
+            "--out",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="The folder of the run; a fresh one in runs/ if left out.",
+        ),
+        click.option(
+            "--most-successors",
+            type=int,
+            help="No state and action lead to more different successors (the end is one).",
+        ),
+        click.option(
+            "--stage-dependent",
+            is_flag=True,
+            help="Do not pool what is learnt over stages, also where ENV is stationary.",
+        ),
+        click.option(
+            "--force", is_flag=True, help="Begin also what is not likely to end in a lifetime."
+        ),
+        click.option(
+            "--scale",
+            type=float,
+            default=1.0,
+            show_default=True,
+            help="Multiply the paper's thresholds; below 1 nothing is guaranteed.",
+        ),
+        click.option("--max-episodes", type=int, help="Stop after so many episodes (exit code 3)."),
+        click.option(
+            "--play",
+            "how",
+            type=click.Choice(["exact", "counts"]),
+            help="Episode by episode, or a model by its visit counts alone (as --preset paper).",
+        ),
+        click.option(
+            "--preset",
+            type=click.Choice(["certified", "paper"]),
+            default="certified",
+            show_default=True,
+            help="Whose confidence sets and stopping rule.",
+        ),
+        click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run."),
+        click.option(
+            "--delta",
+            type=float,
+            default=0.1,
+            show_default=True,
+            help="Probability with which the answer may be wrong.",
+        ),
+        click.option("--epsilon", type=float, required=True, help="How good it has to be."),
+        click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
+        click.argument("env"),
+    ):
+        command = option(command)
+    return command
+
+
+def as_range(text: str) -> tuple[float, float]:
+    """``LO,HI`` as two numbers."""
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise click.UsageError(f"a range is LO,HI, two numbers, not {text!r}") from None
+    return low, high

@@ -1,0 +1,50 @@
+"""Play a run to its end, print its answer, and exit as the contract says."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+
+from covgame.cli.messages import INTERRUPTED, print_json, say, say_unless
+from covgame.cli.progress import watch
+from covgame.runs.cover import Coverage
+from covgame.runs.playing import save_answer
+from covgame.runs.run import Run
+
+EXIT_CODES = {"covered": 0, "rule": 0, "budget": 3, "failed": 4, "interrupted": INTERRUPTED}
+
+
+def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
+    """Play a run to its end, print the answer, and exit as the contract says."""
+    say_unless(quiet, run.notice)
+    if run.stopped is None:
+        watch(run, quiet=quiet)
+        if isinstance(run, Coverage):
+            _solve(run, quiet)
+    if as_json:
+        print_json(run.to_dict())
+    else:
+        click.echo(run.to_text())
+    leave(run, quiet)
+
+
+def _solve(run: Coverage, quiet: bool) -> None:
+    """On large worlds phi* is computed when all else is saved, and then saved as well."""
+    if not (run.is_large and run.environment.known) or run.stopped == "interrupted":
+        return
+    cells = run.target.shape.cells
+    say_unless(quiet, f"now phi*, a linear program over {cells:,} cells; all episodes are saved")
+    if run.min_episodes is not None:
+        save_answer(run)
+
+
+def leave(run: Run, quiet: bool) -> NoReturn:
+    """Exit; where work is left, say why and how to go on."""
+    code = EXIT_CODES[run.stopped or "interrupted"]
+    if code and not quiet:
+        why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
+        more = " --max-episodes N" if code == 3 else ""
+        say(f"{why}; all is saved, go on with: covgame resume {run.path}{more}")
+    sys.exit(code)

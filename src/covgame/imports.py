@@ -1,0 +1,46 @@
+"""``py:module:name``: what users wrote themselves, found by where it stands."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from covgame.errors import BadInput
+
+PREFIX = "py:"
+
+
+def find(name: str) -> Any:
+    """What ``py:module:name`` names; the module may lie in the current folder."""
+    module, colon, attribute = name.removeprefix(PREFIX).partition(":")
+    if not (module and colon and attribute):
+        raise BadInput(f"{name}: write py:module:name")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        imported = importlib.import_module(module)
+    except ImportError as error:
+        raise BadInput(f"{name}: the module cannot be imported: {error}") from error
+    except Exception as error:
+        raise BadInput(f"{name}: importing it raised {said(error)}") from error
+    if not hasattr(imported, attribute):
+        raise BadInput(f"{name}: the module has no {attribute!r}")
+    return getattr(imported, attribute)
+
+
+def call(name: str) -> Any:
+    """What the function or class of that name returns, called without arguments."""
+    function = find(name)
+    if not callable(function):
+        raise BadInput(f"{name}: the module has no function {name.rpartition(':')[2]!r}")
+    try:
+        return function()
+    except Exception as error:
+        raise BadInput(f"{name}: calling it raised {said(error)}") from error
+
+
+def said(error: BaseException) -> str:
+    """An error of somebody else's code, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

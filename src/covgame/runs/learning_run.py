@@ -1,0 +1,333 @@
+"""Runs whose algorithm hands out tasks until it has seen enough."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from covgame.episodes import Block
+from covgame.errors import BadInput
+from covgame.game.counts import Counts
+from covgame.game.game import Game
+from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
+from covgame.pac.forecast import Forecast
+from covgame.pac.learnt import LearntModel
+from covgame.pac.parts import AnyPart, Part, Phase
+from covgame.pac.principle import Conclusion
+from covgame.planning import number
+from covgame.rng import episode_seed
+from covgame.runs.algorithms import Explorer, Identifier
+from covgame.runs.certify import best_policy_claim, reward_free_claim, write_certificate
+from covgame.runs.refusals import (
+    is_whole,
+)
+from covgame.runs.run import Arrays, Run, StopReason
+from covgame.runs.settings import LearnSettings
+from covgame.runs.text import Facts, learning_text
+from covgame.sources.simulated import SimulatedSource
+from covgame.store.state import counts_arrays, game_arrays, restore_counts, restore_game
+from covgame.targets.target import Target
+from covgame.types import Policy
+
+TASKS = 3
+"""The stream of random numbers that gives every task its own seed."""
+
+
+@dataclass(eq=False, repr=False)
+class LearningRun(Run):
+    """A run of ``explore`` or ``identify``: what was asked, how far it got, what it found."""
+
+    settings: LearnSettings
+    algorithm: Any
+    forecast: Forecast
+    blocks: list[Block] = field(default_factory=list)  # of the task, if they are needed
+
+    FINISHED: ClassVar[StopReason] = "rule"
+    TITLE: ClassVar[str]
+
+    # ------------------------------------------------------------------------ what there is
+
+    @property
+    def phases(self) -> list[Phase]:
+        """What was played, task by task."""
+        phases: list[Phase] = self.algorithm.phases
+        return phases
+
+    @property
+    def counts(self) -> Counts:
+        counts: Counts = self.algorithm.counts
+        return counts
+
+    @property
+    def model(self) -> LearntModel:
+        """What was learnt; ``model.plan(reward)`` gives a policy."""
+        learnt: LearntModel = self.algorithm.model
+        return replace(learnt, allowed=self.allowed)
+
+    @property
+    def guarantee(self) -> str:
+        """What the answer is worth."""
+        if not self.bounded:
+            return "none yet"
+        if self.settings.preset == "certified":
+            return f"certified, with probability {1 - self.settings.delta:g} (docs/certified.md)"
+        if self.settings.scale < 1:
+            return f"none: the paper's thresholds were scaled by {self.settings.scale:g}"
+        if self.settings.prune:
+            return "none: pruning biases the estimates"
+        said = f"the paper's, with probability {1 - self.settings.delta:g}"
+        if self.settings.command == "explore" and self.by_counts:
+            return f"{said} (visitations planned in rounds, see docs/paper.md)"
+        return said
+
+    @property
+    @abstractmethod
+    def bounded(self) -> bool:
+        """Whether anything is proved yet."""
+
+    @abstractmethod
+    def findings(self) -> dict[str, Any]:
+        """What the run is about, for the JSON answer."""
+
+    @abstractmethod
+    def conclusions(self) -> Facts:
+        """The same for people."""
+
+    @abstractmethod
+    def claim(self) -> dict[str, Any] | None:
+        """What the data prove so far, as a certificate; the paper's algorithms have none."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "environment": self.environment.name,
+            "episodes": self.n_episodes,
+            "epsilon": self.settings.epsilon,
+            "delta": self.settings.delta,
+            **self.findings(),
+            "stopped_by": self.stopped,
+            "guarantee": self.guarantee,
+            "phases": [phase.to_dict() for phase in self.phases],
+            "forecast": [[need.part, need.episodes] for need in self.forecast.needs],
+            "play": "counts" if self.by_counts else "exact",
+            "failure": self.failure,
+            "seed": self.settings.seed,
+            "preset": self.settings.preset,
+            "run": str(self.path) if self.path else None,
+        }
+
+    def to_text(self) -> str:
+        return learning_text(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.environment.name!r}, {self.n_episodes:,} episodes)"
+
+    # ------------------------------------------------------------------------ to be played
+
+    @property
+    def done(self) -> bool:
+        done: bool = self.algorithm.done
+        return done
+
+    @property
+    def by_counts(self) -> bool:
+        if self.settings.play is not None:
+            return self.settings.play == "counts"
+        simulated = isinstance(self.source, SimulatedSource)
+        return simulated and self.settings.preset == "paper" and not self.settings.prune
+
+    @property
+    def task_seed(self) -> int:
+        return episode_seed(self.settings.seed, TASKS, self.n_tasks)
+
+    @property
+    def needs_episodes(self) -> bool:
+        needed: bool = self.algorithm.needs_episodes
+        return needed
+
+    def keep(self, block: Block) -> None:
+        if self.needs_episodes:
+            self.blocks.append(block)
+
+    def next_task(self) -> AnyPart | None:
+        task: AnyPart | None = self.algorithm.next_part()
+        return task
+
+    def tell(self, task: AnyPart) -> bool:
+        blocks, self.blocks = self.blocks, []
+        enough: bool = self.algorithm.tell(task, blocks)
+        return enough
+
+    def conclude(self) -> None:
+        if self.folder is None or not self.counts.n_episodes or self.task is not None:
+            return  # a round that was broken off is not counted yet
+        claim = self.claim()
+        if claim is not None:
+            write_certificate(self.folder, claim)
+
+    # ----------------------------------------------------------------- to be saved and resumed
+
+    def manifest(self) -> dict[str, Any]:
+        return vars(self.settings)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What was learnt, under the same names as in a run of ``cover``, and how to go on."""
+        progress = {
+            "n_parts": self.n_tasks,
+            "n_before": self.n_before,
+            "phases": [asdict(phase) for phase in self.phases],
+            "state": self.algorithm.state(),
+        }
+        arrays = {**counts_arrays(self.counts), "progress": np.array(json.dumps(progress))}
+        if self.allowed is not None:
+            arrays["allowed"] = self.allowed
+        task = self.task
+        if task is not None and not self.needs_episodes:
+            playing = (
+                game_arrays(task.game) if isinstance(task, Part) else counts_arrays(task.counts)
+            )
+            arrays |= {f"part_{name}": value for name, value in playing.items()}
+        return arrays
+
+    def restore(self, arrays: Arrays) -> None:
+        algorithm = self.algorithm
+        restore_counts(self.counts, arrays)
+        try:
+            progress = json.loads(str(arrays["progress"]))
+            self.n_tasks, self.n_before = progress["n_parts"], progress["n_before"]
+            algorithm.phases = [Phase(**phase) for phase in progress["phases"]]
+            algorithm.restore(progress["state"])
+            self._check_progress()
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+            raise BadInput(f"counts.npz does not fit to this run ({error})") from error
+        saved = {name[5:]: value for name, value in arrays.items() if name.startswith("part_")}
+        if saved:
+            self._restore_task(saved)
+        if self.n_before < 0 or (self.task is not None and self.task.played < 0):
+            raise BadInput("counts.npz does not fit to this run (episodes below 0)")
+        if self.task is not None and self.task.over:
+            self.finish_task(self.task)  # it was saved just before the algorithm was told
+
+    def _restore_task(self, saved: Arrays) -> None:
+        """The task that was being played."""
+        self.task = self.next_task()
+        if isinstance(self.task, Part):
+            self.task.game = _restored_game(self.task.game, saved)
+        elif self.task is not None:
+            restore_counts(self.task.counts, saved)
+
+    def _check_progress(self) -> None:
+        """What JSON let through: numbers have to be numbers."""
+        for value in (self.n_tasks, self.n_before):
+            if not is_whole(value):
+                raise TypeError(f"{value!r} is no number of episodes or parts")
+        for phase in self.phases:
+            phase.to_dict()
+            if not (phase.bound is None or isinstance(phase.bound, int | float)):
+                raise TypeError(f"{phase.bound!r} is no bound")
+
+
+def _restored_game(game: Game, arrays: Arrays) -> Game:
+    """The game of a task, whose target may have grown since, as it was saved."""
+    if "target_rows" not in arrays or "target_counts" not in arrays:
+        raise BadInput("counts.npz lacks the target of the part being played")
+    shape = game.counts.shape
+    target = Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
+    counts = Counts(shape, pooled=False)
+    again = Game(target, game.planner, game.adversary, counts, game.allowed)
+    restore_game(again, arrays)
+    return again
+
+
+class Exploration(LearningRun):
+    """A run of ``explore``."""
+
+    algorithm: Explorer
+
+    TITLE = "a model that is good enough for any reward"
+
+    @property
+    def certified_error(self) -> float | None:
+        """What an optimal policy on the model loses at most, whatever the reward."""
+        error = self.algorithm.certified_error
+        return None if error is None else float(min(error, self.counts.shape.horizon))
+
+    @property
+    def bounded(self) -> bool:
+        return self.certified_error is not None
+
+    def findings(self) -> dict[str, Any]:
+        return {"certified_error": self.certified_error}
+
+    def claim(self) -> dict[str, Any] | None:
+        if not isinstance(self.algorithm, CertifiedExploration):
+            return None
+        return reward_free_claim(self.algorithm.certificate, self.settings.epsilon)
+
+    def conclusions(self) -> list[tuple[str, str]]:
+        if self.certified_error is None:
+            return [("error", "not bounded yet")]
+        return [("error", f"at most {number(self.certified_error)} for any reward in [0, 1]")]
+
+
+class Identification(LearningRun):
+    """A run of ``identify``."""
+
+    algorithm: Identifier
+
+    TITLE = "a policy close to the best"
+
+    _known: tuple[int, Conclusion | None] | None = None  # and after how many tasks
+
+    @property
+    def conclusion(self) -> Conclusion | None:
+        """What the data say of the best policy, after the last finished part."""
+        if self._known is None or self._known[0] != self.n_tasks:
+            self._known = (self.n_tasks, self.algorithm.conclusion())
+        return self._known[1]
+
+    @property
+    def bounded(self) -> bool:
+        return self.conclusion is not None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy to recommend."""
+        return self.conclusion.policy if self.conclusion else self.algorithm.policy
+
+    @property
+    def certified_gap(self) -> float | None:
+        """What the policy loses at most against the best one."""
+        return self.conclusion.gap if self.conclusion else None
+
+    def findings(self) -> dict[str, Any]:
+        found = self.conclusion
+        return {
+            "certified_gap": self.certified_gap,
+            "value_lower": found.lower if found else None,
+            "value_upper": found.upper if found else None,
+            "policy": self.policy.to_list(),
+        }
+
+    def claim(self) -> dict[str, Any] | None:
+        if not isinstance(self.algorithm, CertifiedIdentification):
+            return None
+        settings = self.settings
+        return best_policy_claim(self.algorithm.certificate, settings.epsilon, settings.delta)
+
+    def conclusions(self) -> list[tuple[str, str]]:
+        found = self.conclusion
+        if found is None:
+            return [("gap", "not bounded yet")]
+        return [
+            ("policy", "stochastic" if found.policy.is_stochastic else "deterministic"),
+            (
+                "value",
+                f"at least {number(found.lower)}; the best has at most {number(found.upper)}",
+            ),
+            ("gap", f"at most {number(found.gap)}"),
+        ]

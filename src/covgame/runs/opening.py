@@ -1,0 +1,157 @@
+"""Runs taken up again from their folders."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from covgame.errors import BadInput
+from covgame.game.adversary import Adversary
+from covgame.game.own import Peer
+from covgame.game.planner import Planner
+from covgame.pac.learnt import LearntModel
+from covgame.runs import cover, learn
+from covgame.runs.playing import replay, to_the_end
+from covgame.runs.run import Run
+from covgame.sources.simulated import SimulatedSource
+from covgame.store.folder import RunFolder
+from covgame.store.state import counts_from
+from covgame.types import Shape
+
+
+def load(
+    path: str | Path,
+    max_episodes: int | None = None,
+    *,
+    planner: Planner | Peer | None = None,
+    adversary: Adversary | None = None,
+) -> Run:
+    """Open a run, at the last point that was saved; nothing is played.
+
+    Args:
+        path: The folder of a run.
+        max_episodes: A new budget, counted from the first episode.
+        planner: What was handed to ``cover`` as an object has to be handed over again.
+        adversary: The same.
+
+    Returns:
+        A ``Coverage``, ``Exploration`` or ``Identification``, whatever it was.
+
+    Raises:
+        BadInput: The folder holds no run, or its files are damaged.
+
+    Example:
+        >>> import tempfile, covgame as cg
+        >>> folder = tempfile.mkdtemp()
+        >>> run = cg.cover("chain:states=4,horizon=6", "uniform:2/pair", out=folder)
+        >>> cg.load(folder).n_episodes == run.n_episodes
+        True
+    """
+    folder = RunFolder.open(path)
+    if folder.manifest.get("command") in ("explore", "identify"):
+        begin: Callable[[], Run] = learn.reopen(folder, max_episodes)
+    else:
+        begin = cover.reopen(folder, max_episodes, planner, adversary)
+    run = _take_up(folder, begin)
+    if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
+        run.stopped = run.FINISHED
+    return run
+
+
+def resume(
+    path: str | Path,
+    *,
+    max_episodes: int | None = None,
+    planner: Planner | Peer | None = None,
+    adversary: Adversary | None = None,
+    progress: Callable[[Any], None] | None = None,
+) -> Any:
+    """Go on where a stopped or killed run was; a finished one is returned as it is.
+
+    Args:
+        path: The folder of a run.
+        max_episodes: A new budget, counted from the first episode.
+        planner: What was handed to ``cover`` as an object has to be handed over again.
+        adversary: The same.
+        progress: Called with the run after every block of episodes.
+
+    Returns:
+        The run, played to its end: the same as if it had never stopped.
+
+    Raises:
+        BadInput: The folder holds no run, or its files are damaged.
+        EnvironmentFailed: The environment raised an error. What was played is saved.
+
+    Example:
+        >>> import tempfile, covgame as cg
+        >>> folder = tempfile.mkdtemp()
+        >>> run = cg.cover("chain:states=4,horizon=6", "uniform:9/pair", max_episodes=5, out=folder)
+        >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
+        (False, True)
+    """
+    run = load(path, max_episodes, planner=planner, adversary=adversary)
+    if run.notice:
+        warnings.warn(run.notice, stacklevel=2)
+    return run if run.stopped == run.FINISHED else to_the_end(run, progress)
+
+
+def learnt_model(path: str | Path) -> LearntModel:
+    """What a run has learnt of its world, as far as it got.
+
+    Args:
+        path: The folder of a run of any command.
+
+    Returns:
+        The empirical model: ``model.plan(reward)``, ``model.value(policy, reward)``.
+
+    Raises:
+        BadInput: The folder holds no run, or nothing was saved yet.
+    """
+    arrays = RunFolder.open(path).load_counts()
+    if arrays is None:
+        raise BadInput(f"{path} has learnt nothing yet: it was stopped before anything was saved")
+    return replace(LearntModel.of(counts_from(arrays)), allowed=arrays.get("allowed"))
+
+
+def is_finished(path: str | Path) -> bool:
+    """Whether a run has come to its end."""
+    return RunFolder.open(path).finished
+
+
+def _take_up(folder: RunFolder, begin: Callable[[], Run]) -> Run:
+    """A run where its folder leaves it.
+
+    Simulated episodes that were not counted are played again. Those of other environments are all
+    there is of them: if the counts are not those of the recorded episodes, these are counted anew.
+    """
+    run = begin()
+    source = run.source
+    if isinstance(source, SimulatedSource):
+        _restore(run, folder)
+        return run
+    from covgame.store.episodes import RecordedEpisodes, recorded_episodes
+
+    recorded = recorded_episodes(folder.episodes)
+    try:
+        _restore(run, folder)
+        if run.n_episodes == recorded:
+            return run
+    except BadInput:
+        pass  # what was saved is of no use
+    run = begin()
+    shape = Shape(source.horizon, source.states.size, source.shape.actions)
+    replay(run, source, RecordedEpisodes(folder.episodes, shape))
+    run.notice = (
+        f"counts.npz was missing, damaged or not about the {recorded:,} episodes in {folder.path}, "
+        "so they were counted again"
+    )
+    return run
+
+
+def _restore(run: Run, folder: RunFolder) -> None:
+    arrays = folder.load_counts()
+    if arrays is not None:
+        run.restore(arrays)

@@ -1,0 +1,69 @@
+"""Who plays a task: the one place that looks at the kind of source."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from covgame.episodes import Block
+from covgame.pac.parts import AnyPart, Part, PolicyPart
+from covgame.players.by_counts import COARSE, GROWTH, CountsPlayer
+from covgame.players.compiled import CompiledPlayer, is_compiled
+from covgame.players.lazy import BatchedPlayer
+from covgame.players.plain import PlainPlayer
+from covgame.players.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
+from covgame.players.stepped import SteppedPlayer
+from covgame.runs.run import Run
+from covgame.sources.external import ExternalSource
+from covgame.sources.simulated import SimulatedSource
+
+STEPS_PER_BLOCK = 200_000
+
+
+class Player(Protocol):
+    """Plays episodes and counts them."""
+
+    def play(self, episodes: int, /) -> Block:
+        """At most so many episodes."""
+        ...
+
+
+def player_for(run: Run, task: AnyPart) -> Player:
+    """Who plays a task of a run, and how."""
+    if isinstance(task, Part) and task.rounds:
+        return BatchedPlayer(task.game, run.source)
+    if isinstance(run.source, ExternalSource):
+        return external_player(run, task, run.source)
+    if run.by_counts:
+        return _counts_player(run, task)
+    return _simulated_player(run, task)
+
+
+def external_player(
+    run: Run, task: AnyPart, source: ExternalSource
+) -> SteppedPlayer | PolicyStepped:
+    """Who plays a task step by step, and can be told episodes that were played before."""
+    if run.task_seed != source.seed:
+        source = source.seeded(run.task_seed)
+    if isinstance(task, PolicyPart):
+        return PolicyStepped(task.policy, task.counts, source)
+    return SteppedPlayer(task.game, source, task.growth)
+
+
+def _counts_player(run: Run, task: AnyPart) -> Player:
+    model, seed = run.environment.require_model("playing by counts"), run.task_seed
+    if isinstance(task, PolicyPart):
+        return PolicyByCounts(task.policy, task.counts, model, seed)
+    growth = GROWTH if task.episodes is None else COARSE
+    return CountsPlayer(task.game, model, seed, growth)
+
+
+def _simulated_player(run: Run, task: AnyPart) -> Player:
+    model = run.environment.require_model("simulating")
+    source = SimulatedSource(model, run.task_seed)
+    most = max(1, STEPS_PER_BLOCK // source.shape.horizon)
+    if isinstance(task, PolicyPart):
+        most = min(task.left, most)
+        return PolicyCompiled(task.policy, task.counts, source, most=most, record=run.records)
+    if not is_compiled(task.game):
+        return PlainPlayer(task.game, source)
+    return CompiledPlayer(task.game, source, most=most, record=run.records)

@@ -1,0 +1,126 @@
+"""The one loop: play what a run asks for, block by block, and write it down."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from covgame.episodes import as_block
+from covgame.errors import BadInput, EnvironmentFailed
+from covgame.interruption import Indivisible, Interruption
+from covgame.runs.players import external_player, player_for
+from covgame.runs.run import Run
+from covgame.runs.saving import recorder_for
+from covgame.sources.external import ExternalSource
+
+if TYPE_CHECKING:
+    from covgame.runs.saving import AnyRecorder
+    from covgame.store.episodes import RecordedEpisodes
+
+FIRST_BLOCK = 16
+SECONDS_PER_BLOCK = 0.1
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+def play(run: AnyRun) -> Generator[AnyRun]:
+    """Play in blocks; after each the run is yielded. Ends when done, spent or interrupted.
+
+    However the consumer leaves, what was played is saved, as far as it belongs together.
+    """
+    run.stopped, recorder = None, None
+    one_step = Indivisible()
+    with Interruption() as interruption:
+        try:
+            recorder = recorder_for(run)
+            while not (run.budget_left == 0 or interruption.wanted):
+                with one_step:
+                    task = run.current_task()
+                if task is None:
+                    break
+                for _ in _blocks(run, recorder, interruption, one_step):
+                    yield run
+                if task.over:
+                    with one_step:
+                        run.finish_task(task)
+                    yield run
+        except EnvironmentFailed as error:
+            run.failure = str(error)
+        finally:
+            if recorder:
+                recorder.close(whole=not one_step.broken)
+            run.stopped = "interrupted" if one_step.broken else run.stop_reason
+            if recorder and not one_step.broken:
+                save_answer(run)
+
+
+def _blocks(
+    run: Run, recorder: AnyRecorder | None, interruption: Interruption, one_step: Indivisible
+) -> Generator[None]:
+    """The blocks of a task, until it is over or something stops it."""
+    task, before = run.task, run.n_before
+    if task is None or task.over:
+        return
+    with one_step:
+        player = player_for(run, task)
+    size = FIRST_BLOCK
+    while not (task.over or run.budget_left == 0 or interruption.wanted):
+        began = time.monotonic()
+        limits = [
+            None if run.by_counts else size,
+            task.left,
+            run.budget_left,
+            recorder.room if recorder else None,
+        ]
+        with one_step:
+            block = player.play(min(most for most in limits if most is not None))
+            block = replace(block, first_episode=before + block.first_episode)
+            run.keep(block)
+            if recorder:
+                recorder.add(block)
+        size = next_size(size, time.monotonic() - began)
+        yield
+
+
+def next_size(episodes: int, seconds: float) -> int:
+    """Blocks of about a tenth of a second: long enough to be fast, short enough to watch."""
+    wanted = episodes * SECONDS_PER_BLOCK / max(seconds, 1e-6)
+    return max(1, math.floor(min(wanted, 2.0 * episodes)))
+
+
+def save_answer(run: Run) -> None:
+    """Write what there is to say to the run's folder, if it has one."""
+    if run.folder:
+        run.conclude()
+        run.folder.save_result(run.answer(), "finished" if run.done else "stopped")
+
+
+def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | None = None) -> AnyRun:
+    """Play a run out; an interruption and a failing environment are raised when all is saved."""
+    for _ in play(run):
+        if progress:
+            progress(run)
+    if run.stopped == "interrupted":
+        raise KeyboardInterrupt
+    if run.failure:
+        raise EnvironmentFailed(run.failure)
+    return run
+
+
+def replay(run: Run, source: ExternalSource, recorded: RecordedEpisodes) -> None:
+    """Tell a run all recorded episodes; it asks for the tasks that it asked for then."""
+    told = 0
+    while told < len(recorded):
+        task = run.current_task()
+        if task is None:
+            raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
+        player = external_player(run, task, source)
+        while told < len(recorded) and (run.ONE_TASK or not task.over):
+            player.replay(recorded[told])
+            run.keep(as_block(told, [recorded[told]]))
+            told += 1
+        if task.over:
+            run.finish_task(task)

@@ -1,0 +1,105 @@
+"""What runs are not begun with: numbers that make no sense, sources that do not fit, lifetimes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from covgame.errors import BadInput, TooLarge
+from covgame.pac.forecast import Forecast
+from covgame.planning import number
+from covgame.players.by_counts import MOST_EPISODES
+from covgame.runs.run import Run, Source
+from covgame.sources.environments import Environment
+from covgame.sources.external import ExternalSource
+from covgame.sources.simulated import SimulatedSource
+
+MOST_SIMULATED = 10**9
+MOST_STEPPED = 10**7
+"""More episodes than that are not begun: simulated one by one, or step by step elsewhere."""
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number (and not a truth value)."""
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def check_common(seed: int, delta: float, max_episodes: int | None) -> None:
+    """What every command asks of its numbers."""
+    if not is_whole(seed) or not 0 <= seed < 2**63:
+        raise BadInput(f"a seed is a whole number from 0 to 2^63 - 1, not {seed!r}")
+    if not (isinstance(delta, int | float) and 1e-100 <= delta < 1):
+        raise BadInput(f"delta is a probability between 0 and 1 (from 1e-100 on), not {delta!r}")
+    if max_episodes is not None and (not is_whole(max_episodes) or max_episodes < 0):
+        raise BadInput(f"a budget is a whole number of episodes, not {max_episodes!r}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Precisions and scales."""
+    if not (isinstance(value, int | float) and 1e-30 <= value <= 1e30):
+        raise BadInput(f"{name} is a positive number (1e-30 to 1e30), not {value!r}")
+
+
+def check_range(low: float, high: float) -> None:
+    """Of rewards or returns."""
+    if not -math.inf < low < high < math.inf:
+        raise BadInput(f"a range is LO,HI with LO below HI, not {low:g},{high:g}")
+
+
+def check_choice(name: str, value: str | None, choices: Sequence[str | None]) -> None:
+    """One of a few words."""
+    if value not in choices:
+        known = " or ".join(choice for choice in choices if choice)
+        raise BadInput(f"{name} is {known}, not {value!r}")
+
+
+def check_can_be_counted(environment: Environment) -> None:
+    """Only a simulated model is played by its visits."""
+    if environment.opener is not None:
+        raise BadInput(
+            f"{environment.name} is played step by step; only models, families and files are "
+            "played by counts (covgame envs NAME --save FILE writes a table as a model file)"
+        )
+
+
+def check_has_confidence_sets(environment: Environment, source: Source) -> None:
+    """Certificates need numbered states, and to know what is forbidden."""
+    if source.discovers_states:
+        raise BadInput(
+            "confidence sets need the number of states beforehand, and "
+            f"{environment.name} only shows its states as it goes"
+        )
+    if isinstance(source, SimulatedSource) or environment.model is not None:
+        return
+    if source.shows_masks():
+        raise BadInput(
+            f"{environment.name} forbids actions and has no table to say which; only cover plays it"
+        )
+
+
+def check_possible(run: Run, forecast: Forecast, *, force: bool) -> None:
+    """Refuse what would not end in a lifetime, with the number and what to do instead."""
+    needed = forecast.episodes
+    parts = ", ".join(f"{need.part}: {number(need.episodes)}" for need in forecast.needs)
+    said = f"this needs at least {number(needed)} episodes on average ({parts})"
+    if needed > MOST_EPISODES:
+        raise TooLarge(
+            f"{said}, more than 64-bit counts can hold; use --preset certified, ask for a larger "
+            "epsilon or a smaller world, or scale the thresholds (--scale, then nothing is "
+            "guaranteed)"
+        )
+    external = isinstance(run.source, ExternalSource)
+    most = MOST_STEPPED if external else MOST_SIMULATED
+    budget = run.settings.max_episodes
+    if run.by_counts or force or needed <= most or (budget is not None and budget <= most):
+        return
+    instead = (
+        f"save its table (covgame envs {run.environment.name} --horizon {run.environment.horizon} "
+        "--save model.json) and play that by counts"
+        if external
+        else "play by counts (--play counts)"
+    )
+    raise TooLarge(
+        f"{said}, and episodes are played one by one here; use --preset certified, {instead}, "
+        "scale the thresholds (--scale, then nothing is guaranteed), or insist with --force"
+    )

@@ -1,0 +1,192 @@
+"""A run: what was asked, what to play next, what was collected, and how it ended.
+
+``cover``, ``explore`` and ``identify`` are one kind of thing: they hand out tasks, one after the
+other, and take what each has brought. Covering has a single task. The loop in ``playing`` plays
+them, the players are chosen in ``players``, and ``saving`` writes down what there is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy.typing as npt
+
+from covgame.episodes import Block
+from covgame.game.counts import Counts
+from covgame.pac.parts import AnyPart
+from covgame.players.by_counts import MOST_EPISODES
+from covgame.sources.environments import Environment
+from covgame.sources.external import ExternalSource
+from covgame.sources.simulated import SimulatedSource
+from covgame.store.folder import RunFolder
+from covgame.types import BoolArray
+
+Source = SimulatedSource | ExternalSource
+Arrays = Mapping[str, npt.NDArray[Any]]
+StopReason = Literal["covered", "rule", "budget", "interrupted", "failed"]
+
+
+class Settings(Protocol):
+    """How to play: what every command's settings have."""
+
+    @property
+    def seed(self) -> int:
+        """Same seed, same run."""
+        ...
+
+    @property
+    def max_episodes(self) -> int | None:
+        """The budget."""
+        ...
+
+
+@dataclass(eq=False)
+class Run(ABC):
+    """What the loop, the store and the reports know of a run."""
+
+    environment: Environment
+    settings: Settings
+    source: Source = field(repr=False)
+    n_tasks: int = field(default=0, kw_only=True)  # finished
+    n_before: int = field(default=0, kw_only=True)  # their episodes
+    task: AnyPart | None = field(default=None, kw_only=True, repr=False)
+    folder: RunFolder | None = field(default=None, kw_only=True, repr=False)
+    stopped: StopReason | None = field(default=None, kw_only=True)
+    failure: str | None = field(default=None, kw_only=True)  # what the environment did
+    notice: str | None = field(default=None, kw_only=True)  # what had to be mended on loading
+
+    FINISHED: ClassVar[StopReason]  # the reason to stop when all is done
+    ONE_TASK: ClassVar[bool] = False  # whatever was recorded belongs to it
+
+    # ------------------------------------------------------------ what a kind of run has to say
+
+    @property
+    @abstractmethod
+    def counts(self) -> Counts:
+        """What was seen: ``counts.visits`` is (H, S, A)."""
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether nothing is left to play."""
+
+    @property
+    @abstractmethod
+    def by_counts(self) -> bool:
+        """Whether a model is played by its visits, so that there are no episodes."""
+
+    @property
+    @abstractmethod
+    def task_seed(self) -> int:
+        """The seed of the task being played, which counts its episodes from 0."""
+
+    @abstractmethod
+    def next_task(self) -> AnyPart | None:
+        """What to play next, None when there is nothing."""
+
+    @abstractmethod
+    def tell(self, task: AnyPart) -> bool:
+        """Take what a task has brought; False if more of the same is wanted."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All that is needed to go on, as named arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> None:
+        """Bring a run that has not begun to where its arrays were saved."""
+
+    @abstractmethod
+    def manifest(self) -> dict[str, Any]:
+        """What was asked, for ``run.json``."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON answer."""
+
+    @abstractmethod
+    def to_text(self) -> str:
+        """The run as a page for a terminal."""
+
+    # ------------------------------------------------------------ what some of them have to say
+
+    @property
+    def needs_episodes(self) -> bool:
+        """Whether a task's episodes are looked at again when it is over."""
+        return False
+
+    def keep(self, block: Block) -> None:
+        """Look at episodes that were just played."""
+        return
+
+    def files(self) -> dict[str, str]:
+        """Further files that a run's folder begins with, by name."""
+        return {}
+
+    def conclude(self) -> None:
+        """Write down what the data prove, when playing has ended for now."""
+        return
+
+    def answer(self) -> dict[str, Any]:
+        """What ``result.json`` says: the JSON answer, as far as it is to be had at once."""
+        return self.to_dict()
+
+    # -------------------------------------------------------------------------- what all have
+
+    @property
+    def n_episodes(self) -> int:
+        """Episodes played so far."""
+        return self.n_before + (self.task.played if self.task else 0)
+
+    @property
+    def path(self) -> Path | None:
+        """The folder of the run, if it has one."""
+        return self.folder.path if self.folder else None
+
+    @property
+    def allowed(self) -> BoolArray | None:
+        """Which actions states have, (S, A), if that is known beforehand and not all."""
+        model = self.environment.model
+        return model.transitions.allowed if model else None
+
+    @property
+    def records(self) -> bool:
+        """Whether anybody looks at single episodes."""
+        return self.folder is not None or self.needs_episodes
+
+    @property
+    def budget_left(self) -> int:
+        """Episodes that may still be played; 64-bit counts end at 2^62 in any case."""
+        budget = self.settings.max_episodes
+        most = MOST_EPISODES if budget is None else min(budget, MOST_EPISODES)
+        return max(0, most - self.n_episodes)
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why it has stopped, if it plays no more."""
+        if self.failure:
+            return "failed"
+        if self.done:
+            return self.FINISHED
+        return "budget" if self.budget_left == 0 else "interrupted"
+
+    def current_task(self) -> AnyPart | None:
+        """The task being played, or the next one."""
+        self.task = self.task or self.next_task()
+        return self.task
+
+    def finish_task(self, task: AnyPart) -> None:
+        """Hear that a task is over; if more of the same is wanted, it goes on."""
+        if self.tell(task):
+            self.n_tasks += 1
+            self.n_before += task.played
+            self.task = None
+
+
+def facts_as_text(facts: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines of a terminal page: a label and what there is to say."""
+    return [f"{label:<12} {value}" for label, value in facts]

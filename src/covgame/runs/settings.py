@@ -1,0 +1,117 @@
+"""How to play: all that decides which episodes are played, beside the world and the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from covgame.errors import BadInput
+from covgame.game.adversary import Adversary
+from covgame.game.game import Game
+from covgame.game.own import Peer, name_of, own_game
+from covgame.game.planner import Planner
+from covgame.game.presets import default_game, paper_game
+from covgame.pac.principle import Suprema
+from covgame.runs.refusals import (
+    check_choice,
+    check_common,
+    check_positive,
+    check_range,
+    is_whole,
+)
+from covgame.targets.target import Target
+from covgame.types import BoolArray
+
+CoverPreset = Literal["default", "paper"]
+CoverPlay = Literal["exact", "lazy", "counts"]
+
+Command = Literal["explore", "identify"]
+LearnPreset = Literal["certified", "paper"]
+LearnPlay = Literal["exact", "counts"]
+
+
+@dataclass(frozen=True)
+class CoverSettings:
+    """How to cover: all that decides which episodes are played, beside world and target."""
+
+    seed: int = 0
+    preset: CoverPreset = "default"
+    delta: float = 0.1
+    stage_dependent: bool = False
+    max_episodes: int | None = None
+    play: CoverPlay = "exact"
+    min_reach: float = 0.0
+    planner: Planner | Peer | str | None = None  # somebody else's, or py:module:name
+    adversary: Adversary | str | None = None
+
+    def __post_init__(self) -> None:
+        check_common(self.seed, self.delta, self.max_episodes)
+        check_choice("the preset of cover", self.preset, get_args(CoverPreset))
+        check_choice("play", self.play, get_args(CoverPlay))
+        if not 0 <= self.min_reach <= 1:
+            raise BadInput(f"--min-reach is a probability, not {self.min_reach!r}")
+        object.__setattr__(self, "seed", int(self.seed))
+        if self.max_episodes is not None:
+            object.__setattr__(self, "max_episodes", int(self.max_episodes))
+
+    def new_game(
+        self, target: Target, *, stationary: bool, allowed: BoolArray | None = None
+    ) -> Game:
+        """A game for these settings, before its first episode."""
+        if self.preset == "paper":
+            game = paper_game(target, delta=self.delta, allowed=allowed)
+        else:
+            pooled = stationary and not self.stage_dependent
+            game = default_game(target, pooled=pooled, allowed=allowed)
+        return own_game(game, self.planner, self.adversary) if self.has_own_players else game
+
+    @property
+    def has_own_players(self) -> bool:
+        """Whether somebody else's code plans or weighs."""
+        return self.planner is not None or self.adversary is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a manifest has them."""
+        own = {"planner": self.planner, "adversary": self.adversary}
+        return {**vars(self), **{key: value and name_of(value) for key, value in own.items()}}
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """How to learn: all that decides which episodes are played, beside the world."""
+
+    command: Command
+    epsilon: float
+    delta: float = 0.1
+    seed: int = 0
+    preset: LearnPreset = "certified"
+    play: LearnPlay | None = None  # None: by counts where the model is simulated
+    max_episodes: int | None = None
+    scale: float = 1.0  # of the paper's thresholds
+    suprema: Suprema | None = None  # identify: programs with all caps, or without; None by size
+    prune: bool = False  # identify: the published form
+    reward_range: tuple[float, float] = (0.0, 1.0)  # what the environment may pay
+    return_range: tuple[float, float] | None = None  # of the sum of an episode's rewards
+    most_successors: int | None = None  # of a state and an action, the end among them
+    stage_dependent: bool = False  # do not pool what is learnt over stages (certified)
+
+    def __post_init__(self) -> None:
+        check_common(self.seed, self.delta, self.max_episodes)
+        check_positive("epsilon", self.epsilon)
+        check_positive("scale", self.scale)
+        for low, high in filter(None, (self.reward_range, self.return_range)):
+            check_range(low, high)
+        most = self.most_successors
+        if most is not None and (not is_whole(most) or most < 1):
+            raise BadInput(f"the most successors are a whole number from 1 on, not {most!r}")
+        self._check_choices()
+        object.__setattr__(self, "seed", int(self.seed))
+
+    def _check_choices(self) -> None:
+        check_choice("preset", self.preset, get_args(LearnPreset))
+        check_choice("play", self.play, (None, *get_args(LearnPlay)))
+        check_choice("suprema", self.suprema, (None, *get_args(Suprema)))
+        if self.preset == "certified" and (self.scale != 1 or self.prune or self.suprema):
+            raise BadInput("scale, suprema and prune belong to --preset paper")
+        if self.prune and self.play == "counts":
+            raise BadInput("pruning looks at episodes, and by counts there are none; play exact")

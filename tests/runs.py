@@ -1,0 +1,45 @@
+"""Runs from their folders, of the kind that a test expects, and environments from objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from covgame.runs.cover import Coverage
+from covgame.runs.opening import load
+from covgame.sources.environments import Environment
+from covgame.sources.external import PlainStepper
+from covgame.sources.states import DiscoveredStates
+
+
+def coverage_at(path: Path) -> Coverage:
+    """The run of ``cover`` in a folder."""
+    run = load(path)
+    assert isinstance(run, Coverage)
+    return run
+
+
+def own(world: Any, horizon: int = 8) -> Environment:
+    """An environment from an object, without a module."""
+    return Environment(
+        "a test", horizon, None, opener=lambda: (PlainStepper(world), DiscoveredStates())
+    )
+
+
+class Corridor:
+    """Five rooms in a row, 1 to the right, 0 to the left; the last one ends the episode."""
+
+    actions = 2
+    horizon = 8
+
+    def __init__(self, name: Callable[[int], Any] = lambda room: ("room", room)) -> None:
+        self.name = name
+
+    def reset(self) -> Any:
+        self.room = 0
+        return self.name(0)
+
+    def step(self, action: int) -> Any:
+        self.room = max(0, self.room + (1 if action else -1))
+        return self.name(self.room), 1.0, self.room == 4

@@ -1,0 +1,262 @@
+"""Runs that are killed after any write, or broken off between any two lines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import covgame as cg
+from covgame.game.counts import Counts
+from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
+from covgame.runs.opening import load
+from covgame.store import episodes as shard_files
+from covgame.store import folder as folder_files
+from covgame.store.episodes import RecordedEpisodes, recorded_episodes
+from covgame.types import Shape
+from tests.rooms import assert_same, whatever_is_said
+
+# ------------------------------------------------------- killed after any of its writes
+
+
+@pytest.mark.usefixtures("always_saved")
+def test_what_a_kill_leaves_after_any_write_can_be_resumed(
+    rooms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the folder after each write is what a kill would leave at that instant."""
+    copies: list[Path] = []
+    one_at_a_time = threading.Lock()  # shards are written by a thread of their own
+    write = folder_files.write_whole
+
+    def write_and_copy(path: Path, content: Any) -> None:
+        with one_at_a_time:
+            write(path, content)
+            copies.append(rooms / f"copy-{len(copies)}")
+            shutil.copytree(rooms / "whole", copies[-1])
+
+    with monkeypatch.context() as patched:
+        for module in (folder_files, shard_files):
+            patched.setattr(module, "write_whole", write_and_copy)
+        cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "whole")
+    left = [copy for copy in copies if (copy / "run.json").exists()]
+    assert len(left) > 20
+    for copy in left:
+        recorded = recorded_episodes(copy / "episodes")
+        with whatever_is_said():
+            assert load(copy).n_episodes == recorded
+            assert cg.resume(copy).stopped == "covered"
+        assert_same(rooms / "whole", copy)
+
+
+# ------------------------------------------------ broken off between any two lines
+
+
+class Broken:
+    """A second Ctrl-C just before the n-th line of covgame's own code."""
+
+    def __init__(self, line: int, files: tuple[str, ...]) -> None:
+        self.left, self.files = line, files
+
+    def __enter__(self) -> Broken:
+        sys.settrace(self._enter)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _enter(self, frame: FrameType, _event: str, _argument: Any) -> Any:
+        return self._line if frame.f_code.co_filename.endswith(self.files) else None
+
+    def _line(self, _frame: FrameType, event: str, _argument: Any) -> Any:
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self._line
+
+
+PLAYED_IN = (
+    "runs/run.py",
+    "runs/playing.py",
+    "runs/cover.py",
+    "recorder.py",
+    "store/episodes.py",
+    "store/folder.py",
+)
+PLAYED_BY = (
+    "stepped.py",
+    "growth.py",
+    "external.py",
+    "players/compiled.py",
+    "states.py",
+    "game.py",
+    "target.py",
+)
+
+
+def lines_of(play: Callable[[], Any], files: tuple[str, ...]) -> int:
+    """How many lines it takes from the start to the end."""
+    most = 10**9
+    with Broken(most, files) as counting:
+        play()
+    return most - counting.left
+
+
+def broken_runs(
+    play: Callable[[Path], Any], folder: Path, files: tuple[str, ...], times: int
+) -> Iterator[Path]:
+    """Runs that were broken off at instants all over their time."""
+    lines = lines_of(lambda: play(folder / "counted"), files)
+    for number in range(times):
+        run = folder / f"run-{number}"
+        with suppress(KeyboardInterrupt), Broken(1 + number * lines // times, files):
+            play(run)
+        if (run / "run.json").exists():
+            yield run
+
+
+@pytest.mark.usefixtures("always_saved")
+@pytest.mark.parametrize("files", [PLAYED_IN, PLAYED_BY])
+def test_an_environment_broken_off_at_any_line(files: tuple[str, ...], rooms: Path) -> None:
+    def play(out: Path) -> None:
+        cg.cover("py:rooms:Rooms", "uniform:4", out=out)
+
+    play(rooms / "whole")
+    for run in broken_runs(play, rooms, files, times=60):
+        before = recorded_episodes(run / "episodes")
+        with whatever_is_said():
+            assert load(run).n_episodes == before
+            assert cg.resume(run).stopped == "covered"
+        assert_same(rooms / "whole", run)
+
+
+@pytest.mark.usefixtures("always_saved")
+@pytest.mark.parametrize("play", ["exact", "counts"])
+def test_evidence_is_counted_once_wherever_a_run_is_broken_off(play: Any, tmp_path: Path) -> None:
+    world = "garnet:states=3,actions=2,horizon=3"
+
+    def learn(out: Path) -> None:
+        cg.identify(world, epsilon=1.5, play=play, out=out)
+
+    learn(tmp_path / "whole")
+    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
+    files = (
+        *("runs/run.py", "runs/playing.py", "runs/learning_run.py"),
+        *("certified.py", "recorder.py", "policies.py"),
+    )
+    for run in broken_runs(learn, tmp_path, files, times=40):
+        with suppress(cg.BadInput):
+            cg.certify(run)
+        cg.resume(run)
+        assert cg.certify(run).episodes == whole["episodes"]
+        assert json.loads((run / "result.json").read_text()) == {**whole, "run": str(run)}
+        with np.load(run / "counts.npz") as mine, np.load(tmp_path / "whole" / "counts.npz") as its:
+            np.testing.assert_array_equal(mine["visits"], its["visits"])
+
+
+def test_a_second_signal_just_after_the_algorithm_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part is in the counts, and the run does not know it yet."""
+    world = "garnet:states=3,actions=2,horizon=3"
+    cg.identify(world, epsilon=1.5, play="counts", out=tmp_path / "whole")
+    tell = CertifiedIdentification.tell
+
+    def told_and_broken_off(self: Any, part: Any, episodes: Any = ()) -> bool:
+        done = tell(self, part, episodes)
+        if self.rounds == 30:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+        return done
+
+    monkeypatch.setattr(CertifiedIdentification, "tell", told_and_broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        cg.identify(world, epsilon=1.5, play="counts", out=tmp_path / "run")
+    monkeypatch.undo()
+    cg.resume(tmp_path / "run")
+    whole, run = (json.loads((tmp_path / r / "result.json").read_text()) for r in ("whole", "run"))
+    assert run["episodes"] == whole["episodes"] == cg.certify(tmp_path / "run").episodes
+
+
+def test_broken_off_while_it_thinks_about_the_next_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks an algorithm for its answer that was left half-way, in an import for example."""
+    asked: Any = {"env": "garnet:states=3,actions=2,horizon=3", "epsilon": 1.5, "play": "counts"}
+    cg.explore(**asked, out=tmp_path / "whole")
+    next_part = CertifiedExploration.next_part
+
+    def broken_off(self: Any) -> Any:
+        if self.rounds < 20:
+            return next_part(self)
+        monkeypatch.setattr(CertifiedExploration, "bound", property(lambda self: self.nothing))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CertifiedExploration, "next_part", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            cg.explore(**asked, out=tmp_path / "run")
+    monkeypatch.undo()
+    cg.resume(tmp_path / "run")
+    assert cg.certify(tmp_path / "run") == cg.certify(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("always_saved")
+def test_a_part_that_is_over_is_told_after_resuming_even_without_a_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Any = {"env": "garnet:states=3,actions=2,horizon=3", "play": "counts"}
+    asked |= {"epsilon": 0.5, "max_episodes": 102}  # there a round ends
+    cg.explore(**asked, out=tmp_path / "whole")
+    tell = CertifiedExploration.tell
+
+    def tell_but_the_last(self: Any, part: Any, episodes: Any = ()) -> bool:
+        if self.counts.n_episodes + part.played == 102:
+            raise KeyboardInterrupt
+        return tell(self, part, episodes)
+
+    monkeypatch.setattr(CertifiedExploration, "tell", tell_but_the_last)
+    with pytest.raises(KeyboardInterrupt):
+        cg.explore(**asked, out=tmp_path / "run")
+    monkeypatch.setattr(CertifiedExploration, "tell", tell)
+    assert cg.resume(tmp_path / "run").stopped == "budget"
+    assert cg.certify(tmp_path / "run") == cg.certify(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("play", ["exact", "counts"])
+def test_an_answer_about_other_data_is_not_certified(play: Any, tmp_path: Path) -> None:
+    world = "garnet:states=3,actions=2,horizon=3"
+    cg.identify(world, epsilon=1.5, play=play, out=tmp_path / "learnt")
+    cg.cover("grid", "uniform:1/pair", play=play, out=tmp_path / "covered")
+    for run in (tmp_path / "learnt", tmp_path / "covered"):
+        assert cg.certify(run).episodes > 0
+        answer = json.loads((run / "result.json").read_text())
+        for episodes in (answer["episodes"] - 72, answer["episodes"] + 72, None):
+            (run / "result.json").write_text(json.dumps({**answer, "episodes": episodes}))
+            with pytest.raises(cg.BadInput, match="the data hold"):
+                cg.certify(run)
+
+
+def test_recorded_episodes_are_those_that_were_played(tmp_path: Path) -> None:
+    """One by one they count to the same as all at once, endings and cuts included."""
+    for name, horizon in (("gym:FrozenLake-v1", 6), ("grid:ends=true", 8)):
+        run = cg.cover(name, "uniform:2/state", horizon=horizon, out=tmp_path / str(horizon))
+        recorded = RecordedEpisodes(tmp_path / str(horizon) / "episodes", run.target.shape)
+        together = recorded.counts(pooled=True)
+        apart = Counts(Shape(*run.target.shape.hsa), pooled=True)
+        for episode in recorded:
+            apart.add(episode)
+        np.testing.assert_array_equal(apart.visits, together.visits)
+        np.testing.assert_array_equal(apart.table.total, together.table.total)
+        assert apart.n_episodes == together.n_episodes == run.n_episodes
