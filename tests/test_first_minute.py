@@ -30,6 +30,7 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.store.state import game_arrays
 from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
+from covgame.types import Shape
 
 GAMES: dict[str, Callable[[Target], Game]] = {
     "pooled": lambda target: default_game(target, pooled=True),
@@ -162,6 +163,22 @@ def test_a_run_that_began_readable_is_resumed(
     assert_same_game(again.game, whole.game)
     episodes = [list((tmp_path / run / "episodes").iterdir()) for run in ("whole", "parts")]
     assert [len(files) for files in episodes] == [1, 1]
+
+
+def test_a_target_that_grows_needs_nothing_else_compiled() -> None:
+    """On a world that shows its states as it goes, the target is empty at first."""
+    shape = Shape(4, 3, 2)
+    empty = Target.of_rows(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
+    game = default_game(empty, pooled=True)
+    compiled = CompiledGame(game)
+
+    def types() -> list[tuple[Any, ...]]:
+        return [compiling.types_of(arguments) for _, arguments in compiled._calls()]
+
+    before = types()
+    game.grow(empty.with_more(5, np.array([[0, 0, 0], [1, 4, 1]]), np.array([2.0, 1.0])))
+    compiled.bind()
+    assert types() == before
 
 
 def test_large_worlds_are_waited_for(
