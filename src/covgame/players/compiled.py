@@ -167,10 +167,10 @@ class CompiledGame:
         if not self.is_ready:
             return self._revise_readably(cell, successor)
         game, step = self.game, len(self.game.path)
-        game.path.append(cell)
+        game.visit(cell)
         self.workspace.path[step], self.workspace.path_next[step] = cell, successor
         news = game.learns_within and self._hear(cell % game.target.shape.pairs, successor)
-        weights = game.revised_weights(game.path)
+        weights = game.revised_weights()
         if weights is not None:
             self.reward[:] = game.cell_rewards(weights)
             self.revised = True
@@ -188,7 +188,9 @@ class CompiledGame:
 
     def _hear(self, pair: int, successor: int) -> bool:
         """Whether a step is news, as ``Counts.learn`` says; to ask the tables would cost more."""
-        heard = self.heard.setdefault(pair, Heard())
+        heard = self.heard.get(pair)
+        if heard is None:
+            heard = self.heard[pair] = Heard()
         new = successor not in heard.successors
         heard.successors.add(successor)
         heard.times += 1
