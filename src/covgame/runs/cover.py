@@ -107,6 +107,11 @@ class Coverage(Run):
         return self.stopped == "interrupted" and self.is_large
 
     @property
+    def bound_at_hand(self) -> float | None:
+        """phi*, if nobody has to wait for it."""
+        return self.min_episodes if not self.is_large or "min_episodes" in vars(self) else None
+
+    @property
     def is_large(self) -> bool:
         """Whether phi* takes a while."""
         return self.target.shape.cells > LARGE
