@@ -8,7 +8,7 @@ import minigrid  # noqa: F401 (registers its environments)
 import covgame as cg
 
 
-class SameMaze(gymnasium.Wrapper):  # type: ignore[type-arg]
+class SameMaze(gymnasium.Wrapper):
     """Not another maze every time."""
 
     def reset(self, **_: Any) -> Any:

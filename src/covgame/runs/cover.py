@@ -32,7 +32,7 @@ from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.runs.text import coverage_text
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.external import ExternalSource
-from covgame.sources.maps import StateFunction
+from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, TARGET, RunFolder
 from covgame.store.state import game_arrays, restore_game
 from covgame.targets.requests import (
@@ -224,7 +224,7 @@ def cover(
     target: Request | Target | str | Path,
     *,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
     preset: CoverPreset = "default",

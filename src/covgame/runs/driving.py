@@ -26,7 +26,7 @@ from covgame.runs.saving import create_folder, recorder_for
 from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
-from covgame.sources.maps import MappedStates, StateFunction, state_map
+from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.objects import HANDED_OVER, Reading
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import Actions, Step, plain_actions
@@ -132,7 +132,7 @@ class Driver:
         horizon: int,
         target: Request | Target | str | Path,
         *,
-        states: str | StateFunction | None = None,
+        states: AnyMap | None = None,
         seed: int = 0,
         out: str | Path | None = None,
     ) -> None:
@@ -155,7 +155,7 @@ class Driver:
         self.under_way: list[OpenEpisode] = []
         self.ahead = False  # whether the last plan was for what others will have collected
 
-    def _environment(self, states: str | StateFunction | None) -> Environment:
+    def _environment(self, states: AnyMap | None) -> Environment:
         if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
             raise BadInput(f"the horizon must be a whole number from 1 on, not {self.horizon!r}")
 

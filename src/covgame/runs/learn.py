@@ -19,7 +19,7 @@ from covgame.runs.refusals import (
 from covgame.runs.saving import create_folder, environment_of
 from covgame.runs.settings import LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
-from covgame.sources.maps import StateFunction
+from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
 
 AnyRun = TypeVar("AnyRun", Exploration, Identification)
@@ -31,7 +31,7 @@ def explore(
     epsilon: float,
     delta: float = 0.1,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
     preset: LearnPreset = "certified",
@@ -110,7 +110,7 @@ def identify(
     epsilon: float,
     delta: float = 0.1,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
     preset: LearnPreset = "certified",

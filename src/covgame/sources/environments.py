@@ -15,7 +15,7 @@ from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
 from covgame.sources.external import ExternalSource, Opener, Pay
-from covgame.sources.maps import MappedStates, StateFunction
+from covgame.sources.maps import AnyMap, MappedStates
 from covgame.sources.objects import (
     HANDED_OVER,
     Reading,
@@ -88,7 +88,7 @@ def make(
     env: Any,
     horizon: int | None = None,
     *,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
 ) -> Environment:
     """An environment from its name, an object, a class, a function, a model file or a model.
@@ -186,7 +186,7 @@ def _table_of(world: Any, stages: int) -> TabularMDP | None:
 def as_environment(
     env: Any,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
 ) -> Environment:
     """What a user handed over as an environment, made if need be."""
