@@ -1,0 +1,179 @@
+"""Environments without a table beside what people use today: who finds what, who covers it when.
+
+All play the same environment with the same states (a state map), episode by episode, and nobody may
+set the environment to a state of its choice: Go-Explore returns to a cell by repeating the actions
+that led there, as it has to where a simulator cannot be restored.
+
+python3 dev.py bench found_states [--quick]
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import minigrid  # noqa: F401 (registers its environments)
+import numpy as np
+from examples.minigrid_doors import SameMaze, state
+
+import covgame as cg
+from benchmarks import _results
+from covgame.rng import episode_seed
+from covgame.sources.external import STREAM
+
+VISITS = 3
+MOST = 10
+"""Peers get ten times the episodes that ours took."""
+
+Counts = dict[tuple[int, int], int]
+Choose = Callable[[int, int], int]
+"""From the stage and the state to an action."""
+
+
+def doors(name: str, horizon: int) -> cg.Environment:
+    """A maze of MiniGrid, the same every time."""
+    return cg.make(lambda: SameMaze(gymnasium.make(name)), horizon, states=state)
+
+
+WORLDS: dict[str, Callable[[], cg.Environment]] = {
+    "DoorKey 6x6": lambda: doors("MiniGrid-DoorKey-6x6-v0", 60),
+    "KeyCorridor S3R1": lambda: doors("MiniGrid-KeyCorridorS3R1-v0", 60),
+    "MountainCar, 12 x 8 bins": lambda: cg.make("gym:MountainCar-v0", states="bins:12x8"),
+}
+
+
+@dataclass
+class Player:
+    """Counts what it sees; says what to do."""
+
+    actions: int
+    rng: random.Random
+    visits: Counts = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """A new episode."""
+
+    def choose(self, stage: int, at: int) -> int:
+        """Uniformly at random."""
+        del stage, at
+        return self.rng.randrange(self.actions)
+
+    def told(self, stage: int, at: int, action: int, following: int) -> None:
+        """Count a step."""
+        del stage, following
+        self.visits[at, action] = self.visits.get((at, action), 0) + 1
+
+
+class LeastTried(Player):
+    """Epsilon-greedy on counts: what was tried least here, and one time in ten anything."""
+
+    def choose(self, stage: int, at: int) -> int:
+        """The least tried action."""
+        if self.rng.random() < 0.1:
+            return super().choose(stage, at)
+        tried = [self.visits.get((at, a), 0) for a in range(self.actions)]
+        fewest = min(tried)
+        return self.rng.choice([a for a, n in enumerate(tried) if n == fewest])
+
+
+@dataclass
+class GoExplore(Player):
+    """Picks a cell that was chosen rarely, repeats what led to it, and goes on at random."""
+
+    def __post_init__(self) -> None:
+        self.archive: dict[int, list[int]] = {}  # the shortest way to a state that was seen
+        self.chosen: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Where to go this time."""
+        self.way: list[int] = []
+        self.done: list[int] = []
+        if self.archive:
+            states = list(self.archive)
+            odds = [1 / (1 + self.chosen.get(s, 0)) ** 0.5 for s in states]
+            goal = self.rng.choices(states, odds)[0]
+            self.chosen[goal] = self.chosen.get(goal, 0) + 1
+            self.way = self.archive[goal]
+
+    def choose(self, stage: int, at: int) -> int:
+        """The way to the cell first."""
+        return self.way[stage] if stage < len(self.way) else super().choose(stage, at)
+
+    def told(self, stage: int, at: int, action: int, following: int) -> None:
+        """Remember shorter ways."""
+        super().told(stage, at, action, following)
+        self.done.append(action)
+        known = self.archive.get(following)
+        if following >= 0 and (known is None or len(known) > len(self.done)):
+            self.archive[following] = list(self.done)
+
+
+PEERS = {"uniform random": Player, "least tried, epsilon 0.1": LeastTried, "Go-Explore": GoExplore}
+
+
+def play(
+    env: cg.Environment, player: Player, episodes: int, seed: int, enough: Callable[[Counts], bool]
+) -> int | None:
+    """Episodes until all that was seen has its visits, None if that takes more than so many."""
+    source: Any = env.open(seed)
+    for episode in range(episodes):
+        observation, _ = source.stepper.reset(episode_seed(seed, STREAM, episode))
+        at = source.states.index(observation)
+        player.begin()
+        for stage in range(env.horizon):
+            action = player.choose(stage, at)
+            shown = source.stepper.step(action)
+            following = -1 if shown.terminated else source.states.index(shown.observation)
+            player.told(stage, at, action, following)
+            if shown.terminated or shown.truncated:
+                break
+            at = following
+        if enough(player.visits):
+            return episode + 1
+    return None
+
+
+def measure(name: str, seeds: int) -> list[dict[str, Any]]:
+    """Ours first; then the peers with ten times as many episodes."""
+    rows = []
+    env = WORLDS[name]()
+    for seed in range(seeds):
+        run = cg.cover(env, f"uniform:{VISITS}/pair", seed=seed)
+        states = int(run.counts.visits.any(axis=(0, 2)).sum())
+        actions = run.target.shape.actions
+        about = {"world": name, "seed": seed}
+        rows.append({**about, "method": "covgame", "episodes": run.n_episodes, "states": states})
+        wanted = states * actions
+
+        def enough(visits: Counts, wanted: int = wanted) -> bool:
+            return len(visits) >= wanted and min(visits.values()) >= VISITS
+
+        for method, kind in PEERS.items():
+            player = kind(actions, random.Random(seed))
+            took = play(env, player, MOST * run.n_episodes, seed, enough)
+            found = len({at for at, _ in player.visits})
+            rows.append({**about, "method": method, "episodes": took, "states": found})
+            print(rows[-1], flush=True)
+    return rows
+
+
+def main(quick: bool) -> None:
+    """Measure and save."""
+    seeds = 1 if quick else 5
+    names = list(WORLDS)[:1] if quick else list(WORLDS)
+    rows = [row for name in names for row in measure(name, seeds)]
+    if not quick:
+        _results.write("found_states", rows, visits=VISITS, most=MOST)
+    for method in ("covgame", *PEERS):
+        mine = [row for row in rows if row["method"] == method]
+        took = [row["episodes"] for row in mine if row["episodes"] is not None]
+        found = np.mean([row["states"] for row in mine])
+        print(f"{method:<26} {np.mean(took) if took else 'never':>8} {found:8.1f}")
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv[1:])
