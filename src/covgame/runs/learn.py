@@ -42,7 +42,7 @@ def explore(
     stage_dependent: bool = False,
     force: bool = False,
     out: str | Path | None = None,
-    progress: Callable[[Exploration], None] | None = None,
+    progress: Callable[[Exploration], None] | bool | None = None,
 ) -> Exploration:
     """Explore without a reward, until the learnt model is good enough for any.
 
@@ -72,7 +72,8 @@ def explore(
         stage_dependent: Do not pool what is learnt over stages (certified).
         force: Begin also what will not end in a lifetime.
         out: A folder for the run, which can then be resumed and certified.
-        progress: Called with the run after every block of episodes.
+        progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
+            run after every block of episodes.
 
     Returns:
         The run: ``run.model`` (a ``LearntModel``), ``run.certified_error``, ``run.n_episodes``,
@@ -121,7 +122,7 @@ def identify(
     stage_dependent: bool = False,
     force: bool = False,
     out: str | Path | None = None,
-    progress: Callable[[Identification], None] | None = None,
+    progress: Callable[[Identification], None] | bool | None = None,
 ) -> Identification:
     """Find a policy whose value is within epsilon of the best, for the environment's own reward.
 
@@ -152,7 +153,8 @@ def identify(
         stage_dependent: Do not pool what is learnt over stages (certified).
         force: Begin also what will not end in a lifetime.
         out: A folder for the run, which can then be resumed and certified.
-        progress: Called with the run after every block of episodes.
+        progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
+            run after every block of episodes.
 
     Returns:
         The run: ``run.policy``, ``run.certified_gap``, ``run.conclusion`` (with ``lower`` and
@@ -181,7 +183,7 @@ def identify(
 
 
 def _to_the_end(
-    run: AnyRun, out: str | Path | None, progress: Callable[[AnyRun], None] | None
+    run: AnyRun, out: str | Path | None, progress: Callable[[AnyRun], None] | bool | None
 ) -> AnyRun:
     if out is not None:
         create_folder(run, out)
