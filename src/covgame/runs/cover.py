@@ -119,6 +119,11 @@ class Coverage(Run):
         return self.target.shape.cells > LARGE
 
     @property
+    def is_solved(self) -> bool:
+        """Whether phi* has been computed already."""
+        return "min_episodes" in vars(self)
+
+    @property
     def ratio(self) -> float | None:
         """Episodes played over phi*."""
         if not self.min_episodes:
@@ -128,9 +133,10 @@ class Coverage(Run):
 
     def to_dict(self, *, solve: bool = True) -> dict[str, Any]:
         """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for phi*."""
-        known = solve or "min_episodes" in vars(self)
+        known = solve or self.is_solved
         return {
             "environment": self.environment.name,
+            "states": self.n_states,
             "episodes": self.n_episodes,
             "covered": self.covered,
             "stopped": self.stopped,
@@ -153,7 +159,7 @@ class Coverage(Run):
         return coverage_text(self)
 
     def facts(self) -> list[tuple[str, str]]:
-        return coverage_facts(self)
+        return coverage_facts(self, solve=not self.is_large)
 
     def further_html(self) -> str:
         return missing_html(self)

@@ -112,6 +112,7 @@ class LearningRun(Run):
     def to_dict(self) -> dict[str, Any]:
         return {
             "environment": self.environment.name,
+            "states": self.n_states,
             "episodes": self.n_episodes,
             "epsilon": self.settings.epsilon,
             "delta": self.settings.delta,

@@ -52,15 +52,15 @@ def missing_html(run: Coverage, most: int = SHOWN) -> str:
     return rows_table("Still missing", rows, ("visits", "where"))
 
 
-def coverage_facts(run: Coverage) -> Facts:
-    """What there is to say, as (label, value) lines for people."""
+def coverage_facts(run: Coverage, *, solve: bool = True) -> Facts:
+    """What there is to say, as (label, value) lines for people; ``solve`` as in ``to_dict``."""
     H, _, A = run.target.shape.hsa
     facts = [
         ("environment", f"{run.environment.name}: {H} stages, {run.n_states} states, {A} actions"),
         ("covered", _extent(run)),
         ("episodes", f"{number(run.n_episodes)} ({_how(run)})"),
     ]
-    if run.min_episodes:
+    if (solve or run.is_solved) and run.min_episodes:
         facts.append(("lower bound", _comparison(run)))
     if run.growth.request is not None:
         facts.append(("states seen", _seen(run)))
@@ -115,13 +115,14 @@ def coverage_outlook(run: Coverage) -> Outlook:
     view = progress_of(run.game)
     parts = [f"{number(view.n_episodes)} episodes"]
     if view.episodes_left is not None:
-        parts.append(f"about {number(math.ceil(view.episodes_left))} to go")
+        parts.append(f"about {number(float(f'{math.ceil(view.episodes_left):.2g}'))} to go")
     if view.rows_unseen:
-        parts.append(f"{view.rows_unseen:,} of {view.rows:,} never reached yet")
+        parts.append(f"{view.rows_unseen:,} of {view.rows:,} not reached yet")
+    words = ", ".join(parts)
     if view.hardest:
         (row, missing), *_ = view.hardest
-        parts.append(f"hardest is {run.names.describe(row)} ({number(missing)} more)")
-    return Outlook(view.share_done, ", ".join(parts))
+        words += f"; hardest: {run.names.describe(row)} ({number(missing)} more)"
+    return Outlook(view.share_done, words)
 
 
 # ------------------------------------------------------------------- explore and identify

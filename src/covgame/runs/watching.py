@@ -41,7 +41,7 @@ class Pacer:
     def after_block(self, run: Run) -> None:
         """Look at the run, if it is time to."""
         began = self.clock()
-        if began < self.due or run.done:
+        if began < self.due or run.done or not run.n_episodes:
             return
         self.show(run.outlook())
         now = self.clock()
@@ -80,7 +80,7 @@ def _bar(console: Console) -> Iterator[Show]:
         expand=True,
         redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
     ) as bars:
-        task = bars.add_task("", total=None, share="", words="")
+        task = bars.add_task("", total=None, share="", words="beginning")
 
         def show(view: Outlook) -> None:
             total, done = (None, 0.0) if view.share is None else (1.0, view.share)
