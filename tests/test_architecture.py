@@ -23,6 +23,7 @@ BASE = {
     "imports",
     "names",
     "notebook",
+    "waiting",
 }
 MAY_IMPORT = {
     "mdp": BASE,

@@ -235,6 +235,19 @@ def test_identify_says_where_its_policy_is_and_policy_prints_that_one(tmp_path: 
     assert "own reward" in printed("policy", str(path))
 
 
+def test_only_states_that_exist_have_a_policy(tmp_path: Path) -> None:
+    """Where states are discovered there is room for more than there are."""
+    path = tmp_path / "run"
+    run = cg.identify(Rooms, epsilon=4.0, most_states=9, max_episodes=300, out=path)
+    assert run.policy.table.shape == (5, 4)
+    assert run.model.shape.states == run.to_dict()["states"] == 4
+    assert "4 states" in run.to_text()
+    assert answered("policy", str(path))["policy"] == run.policy.to_list()
+    assert "room 3" in printed("policy", str(path))
+    run.plot(tmp_path / "policy.svg")
+    assert cg.certify(path).claim == "best-policy"
+
+
 # ------------------------------------------------------------------------ rows in words
 
 

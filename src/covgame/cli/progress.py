@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from covgame import waiting
 from covgame.cli.messages import say
 from covgame.planning import number
 from covgame.runs.learning_run import LearningRun
@@ -24,22 +25,27 @@ def watch(run: Run, *, quiet: bool) -> None:
         for _ in play(run):
             pass
         return
-    with display() as show, _excuse(COMPILING) as started:
+    with display() as show, _excuse(COMPILING):
         for _ in play(run):
-            started()
             show(run)
 
 
 @contextmanager
-def _excuse(sentence: str) -> Iterator[Callable[[], None]]:
-    """Say the sentence if what follows has not started after a second."""
-    timer = threading.Timer(SECONDS_UNTIL_EXCUSE, lambda: say(sentence))
-    timer.daemon = True
-    timer.start()
+def _excuse(sentence: str) -> Iterator[None]:
+    """Say the sentence once if what follows has to wait for the compiler."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(SECONDS_UNTIL_EXCUSE):
+            if waiting.for_compiler():
+                say(sentence)
+                return
+
+    threading.Thread(target=look, daemon=True).start()
     try:
-        yield timer.cancel
+        yield
     finally:
-        timer.cancel()
+        over.set()
 
 
 def announce(run: LearningRun) -> None:

@@ -183,7 +183,8 @@ def _draw_policy(figure: Any, run: LearningRun, policy: Policy) -> None:
     from matplotlib import colormaps
 
     actions = policy.probabilities().argmax(axis=2).astype(np.float64)
-    actions[run.counts.visits.sum(axis=2) == 0] = np.nan
+    visits = run.counts.visits[:, : actions.shape[1]]
+    actions[visits.sum(axis=2) == 0] = np.nan
     colours = colormaps[COLOURS]
     grid, names = run.names.grid, run.names
     if grid is not None:

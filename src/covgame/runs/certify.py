@@ -385,6 +385,7 @@ def _checked(data: _Data, claimed: CertificateFile, numbers: dict[str, float]) -
     known = claimed.structure
     believed: dict[str, Any] = {
         "delta": claimed.delta,
+        "states": claimed.shape[1],
         "pooled": claimed.pooled,
         "same_rewards": known.same_rewards,
         "can_end": known.can_end,

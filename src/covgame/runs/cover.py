@@ -33,7 +33,7 @@ from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.external import ExternalSource
-from covgame.sources.maps import StateFunction
+from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, TARGET, RunFolder
 from covgame.store.state import game_arrays, restore_game
 from covgame.targets.requests import (
@@ -114,14 +114,14 @@ class Coverage(Run):
         return self.stopped == "interrupted" and self.is_large
 
     @property
+    def bound_at_hand(self) -> float | None:
+        """phi*, if nobody has to wait for it."""
+        return self.min_episodes if not self.is_large or "min_episodes" in vars(self) else None
+
+    @property
     def is_large(self) -> bool:
         """Whether phi* takes a while."""
         return self.target.shape.cells > LARGE
-
-    @property
-    def is_solved(self) -> bool:
-        """Whether phi* has been computed already."""
-        return "min_episodes" in vars(self)
 
     @property
     def ratio(self) -> float | None:
@@ -133,7 +133,7 @@ class Coverage(Run):
 
     def to_dict(self, *, solve: bool = True) -> dict[str, Any]:
         """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for phi*."""
-        known = solve or self.is_solved
+        known = solve or "min_episodes" in vars(self)
         return {
             "environment": self.environment.name,
             "states": self.n_states,
@@ -159,7 +159,7 @@ class Coverage(Run):
         return coverage_text(self)
 
     def facts(self) -> list[tuple[str, str]]:
-        return coverage_facts(self, solve=not self.is_large)
+        return coverage_facts(self)
 
     def further_html(self) -> str:
         return missing_html(self)
@@ -234,7 +234,8 @@ class Coverage(Run):
             self.game = self.settings.new_game(target, stationary=stationary)
         restore_game(self.game, arrays)
         if isinstance(self.source, ExternalSource):
-            self.source.recall(self.game.allowed)
+            visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
+            self.source.masks.recall(self.game.allowed, visited)
         if "left_out_rows" in arrays:
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
@@ -246,7 +247,7 @@ def cover(
     target: Request | Target | str | Path,
     *,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
     preset: CoverPreset = "default",

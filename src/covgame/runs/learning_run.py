@@ -74,7 +74,7 @@ class LearningRun(Run):
     def model(self) -> LearntModel:
         """What was learnt; ``model.plan(reward)`` gives a policy."""
         learnt: LearntModel = self.algorithm.model
-        return replace(learnt, allowed=self.allowed, names=self.names)
+        return replace(learnt, allowed=self.allowed, names=self.names).first(self.n_states)
 
     @property
     def guarantee(self) -> str:
@@ -318,8 +318,9 @@ class Identification(LearningRun):
 
     @property
     def policy(self) -> Policy:
-        """The policy to recommend."""
-        return self.conclusion.policy if self.conclusion else self.algorithm.policy
+        """The policy to recommend, for the states that exist."""
+        found = self.conclusion.policy if self.conclusion else self.algorithm.policy
+        return found.first(self.n_states)
 
     @property
     def certified_gap(self) -> float | None:

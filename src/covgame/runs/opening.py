@@ -137,12 +137,13 @@ def recommended(path: str | Path, shape: Shape) -> Policy | None:
     if folder.manifest.get("command") != "identify" or found is None:
         return None
     try:
-        table = np.array(found)
-        if table.shape not in (shape.hs, shape.hsa) or not np.isfinite(table).all():
-            raise ValueError
-    except (ValueError, TypeError):
-        raise BadInput(f"{folder.path / RESULT} is damaged: its policy is none") from None
-    return Policy(table, shape.actions)
+        policy = Policy(np.array(found), shape.actions).first(shape.states)
+        fits = policy.table.shape in (shape.hs, shape.hsa) and np.isfinite(policy.table).all()
+    except (ValueError, TypeError, IndexError):
+        fits = False
+    if not fits:
+        raise BadInput(f"{folder.path / RESULT} is damaged: its policy is none")
+    return policy
 
 
 def is_finished(path: str | Path) -> bool:

@@ -52,15 +52,15 @@ def missing_html(run: Coverage, most: int = SHOWN) -> str:
     return rows_table("Still missing", rows, ("visits", "where"))
 
 
-def coverage_facts(run: Coverage, *, solve: bool = True) -> Facts:
-    """What there is to say, as (label, value) lines for people; ``solve`` as in ``to_dict``."""
+def coverage_facts(run: Coverage) -> Facts:
+    """What there is to say, as (label, value) lines for people."""
     H, _, A = run.target.shape.hsa
     facts = [
         ("environment", f"{run.environment.name}: {H} stages, {run.n_states} states, {A} actions"),
         ("covered", _extent(run)),
         ("episodes", f"{number(run.n_episodes)} ({_how(run)})"),
     ]
-    if (solve or run.is_solved) and run.min_episodes:
+    if run.bound_at_hand:
         facts.append(("lower bound", _comparison(run)))
     if run.growth.request is not None:
         facts.append(("states seen", _seen(run)))
