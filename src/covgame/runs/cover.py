@@ -161,13 +161,13 @@ class Coverage(Run):
     def facts(self) -> list[tuple[str, str]]:
         return coverage_facts(self)
 
-    def further_html(self) -> str:
+    def _further_html(self) -> str:
         return missing_html(self)
 
     def outlook(self) -> Outlook:
         return coverage_outlook(self)
 
-    def figure(self) -> Any:
+    def _figure(self) -> Any:
         from covgame.report.runs import coverage_figure
 
         return coverage_figure(self)

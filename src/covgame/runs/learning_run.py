@@ -134,13 +134,13 @@ class LearningRun(Run):
     def facts(self) -> Facts:
         return learning_facts(self)
 
-    def further_html(self) -> str:
+    def _further_html(self) -> str:
         return phases_html(self)
 
     def outlook(self) -> Outlook:
         return learning_outlook(self)
 
-    def figure(self) -> Any:
+    def _figure(self) -> Any:
         from covgame.report.runs import learning_figure
 
         return learning_figure(self)

@@ -131,7 +131,7 @@ class Run(ABC):
         """How far it is, while it is played."""
 
     @abstractmethod
-    def figure(self) -> Any:
+    def _figure(self) -> Any:
         """The run as a matplotlib figure."""
 
     # ------------------------------------------------------------ what some of them have to say
@@ -157,7 +157,7 @@ class Run(ABC):
         """What ``result.json`` says: the JSON answer, as far as it is to be had at once."""
         return self.to_dict()
 
-    def further_html(self) -> str:
+    def _further_html(self) -> str:
         """What a notebook shows below the facts."""
         return ""
 
@@ -171,10 +171,10 @@ class Run(ABC):
         """
         from covgame.report.figures import shown_or_saved
 
-        return shown_or_saved(type(self).figure, self, path)
+        return shown_or_saved(type(self)._figure, self, path)
 
     def _repr_html_(self) -> str:
-        return facts_table(self.facts()) + self.further_html()
+        return facts_table(self.facts()) + self._further_html()
 
     @property
     def n_episodes(self) -> int:
