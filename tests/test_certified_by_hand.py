@@ -13,14 +13,14 @@ from covgame.pac import recursions as plain
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.pac.error_bounds import Range, Validation, best_policy
 from covgame.pac.mixtures import Structure
-from covgame.pac.parts import PolicyPart
+from covgame.pac.tasks import PolicyTask
 from covgame.types import Policy, Shape
 
 SHAPE = Shape(2, 1, 2)
 KNOWN = Structure(can_end=False, known_start=np.ones(1))
 
 
-def play(part: PolicyPart, payments: tuple[float, float] = (0.5, 0.5)) -> PolicyPart:
+def play(part: PolicyTask, payments: tuple[float, float] = (0.5, 0.5)) -> PolicyTask:
     """One state that leads to itself; the two actions pay so much, for sure."""
     visits, n = np.zeros(SHAPE.hsa, dtype=np.int64), part.episodes
     for h in range(2):
@@ -47,7 +47,7 @@ def test_a_round_takes_a_fiftieth_of_the_episodes_so_far() -> None:
     assert not learner.done
     sizes, seen = [], 0
     for number in range(400):
-        part = learner.next_part()
+        part = learner.next_task()
         assert part is not None
         assert part.name == f"round {number + 1}"
         assert part.episodes == max(1, math.floor(0.02 * seen))
@@ -77,7 +77,7 @@ def test_a_round_takes_a_fiftieth_of_the_episodes_so_far() -> None:
 def test_exploration_ends_with_its_bound() -> None:
     """Both actions of the first stage are played in turn until the bound is small enough."""
     learner = exploration(0.6)
-    while (part := learner.next_part()) is not None:
+    while (part := learner.next_task()) is not None:
         expected = learner.certificate.worst_policy.table
         np.testing.assert_array_equal(part.policy.table, expected)
         learner.tell(play(part))
@@ -108,7 +108,7 @@ def test_validations_by_hand() -> None:
 def test_the_best_of_what_is_proved_is_recommended() -> None:
     counts = Counts(SHAPE, pooled=False)
     policy = Policy.deterministic(np.ones((2, 1), dtype=np.int64), 2)
-    part = PolicyPart("", policy, 50, Counts(SHAPE, pooled=False))
+    part = PolicyTask("", policy, 50, Counts(SHAPE, pooled=False))
     counts.include(play(part, (0.0, 0.5)).counts)
     without = best_policy(counts, KNOWN, 0.1, Range())
     assert without.validated == -np.inf
@@ -128,7 +128,7 @@ def test_a_policy_is_validated_when_it_looks_good_and_given_up_in_time() -> None
     learner = identification(0.6)
     limits = None
     for _ in range(600):
-        part = learner.next_part()
+        part = learner.next_task()
         if part is None:
             break
         before = learner.counts.n_episodes
@@ -161,7 +161,7 @@ def test_a_policy_is_validated_when_it_looks_good_and_given_up_in_time() -> None
     assert learner.done
     never = identification(0.6, validates=False)
     for _ in range(150):
-        part = never.next_part()
+        part = never.next_task()
         if part is None:
             break
         assert not part.validates
@@ -171,7 +171,7 @@ def test_a_policy_is_validated_when_it_looks_good_and_given_up_in_time() -> None
 
 def test_of_two_validations_the_better_is_kept() -> None:
     learner = identification(0.5)
-    first = learner.next_part()
+    first = learner.next_task()
     assert first is not None
     assert learner.conclusion() is None
     learner.tell(play(first))
@@ -192,7 +192,7 @@ def test_of_two_validations_the_better_is_kept() -> None:
 def test_what_is_remembered_comes_back() -> None:
     learner = identification(0.6)
     while learner.active is None:
-        part = learner.next_part()
+        part = learner.next_task()
         assert part is not None
         learner.tell(play(part, (0.25, 0.25)))
     state = learner.state()

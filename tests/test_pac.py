@@ -20,11 +20,11 @@ from covgame.game.presets import paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.pac.forecast import forecast_best_policy, forecast_reward_free
-from covgame.pac.parts import Part
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import ImplicitElimination
 from covgame.pac.pruning import prune
-from covgame.pac.visitations import EstimateVisitations, interval, visitation_part
+from covgame.pac.tasks import CoverTask
+from covgame.pac.visitations import EstimateVisitations, interval, visitation_task
 from covgame.pac.worst_case import deterministic_policies, worst_reward
 from covgame.players.by_counts import COARSE, MOST_EPISODES, CountsPlayer, Urns, draw_visits
 from covgame.sources.simulated import SimulatedSource
@@ -91,7 +91,7 @@ def test_visitations_at_paper_constants(seed: int) -> None:
 def test_one_state_alone() -> None:
     world = toy(3)
     thresholds = PaperThresholds(world.shape)
-    part = visitation_part(thresholds, 2, 1, 0.1, 0.1)
+    part = visitation_task(thresholds, 2, 1, 0.1, 0.1)
     player = CountsPlayer(part.game, world, 0)
     while not part.over:
         player.play(part.left or 0)
@@ -107,7 +107,7 @@ def test_the_regret_of_the_planner_is_within_its_bound() -> None:
     """
     world = toy(5)
     thresholds = PaperThresholds(world.shape)
-    part = visitation_part(thresholds, 2, 1, 0.1, 0.1)
+    part = visitation_task(thresholds, 2, 1, 0.1, 0.1)
     player = CountsPlayer(part.game, world, 0, COARSE)
     while not part.over:
         player.play(part.left or 0)
@@ -258,7 +258,7 @@ def test_principle_keeps_the_best_policy(suprema: str, spread_start: bool) -> No
     occupancy = dp.occupancy(world.transitions, best)
 
     class Watched(ImplicitElimination):
-        def tell(self, part: Part, episodes: object = ()) -> bool:
+        def tell(self, part: CoverTask, episodes: object = ()) -> bool:
             before = self.k
             super().tell(part, [])
             if self.k == before:
@@ -432,7 +432,7 @@ def test_readable_rounds_play_the_parts_too() -> None:
     world = toy(0)
     learner = ImplicitElimination(PaperThresholds(world.shape, 1e-6), 1.0, 0.1, existing(world))
     number = 0
-    while (part := learner.next_part()) is not None:
+    while (part := learner.next_task()) is not None:
         for _ in rounds(part.game, SimulatedSource(world, number)):
             pass
         learner.tell(part)

@@ -26,10 +26,10 @@ from covgame.mdp.transitions import Transitions
 from covgame.pac.files import load_reward
 from covgame.pac.forecast import forecast_best_policy, forecast_reward_free
 from covgame.pac.learnt import LearntModel
-from covgame.pac.parts import Part, Phase
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.pruning import episodes_of, prune
-from covgame.pac.visitations import EstimateVisitations, visitation_part
+from covgame.pac.tasks import CoverTask, PhaseReport
+from covgame.pac.visitations import EstimateVisitations, visitation_task
 from covgame.pac.worst_case import deterministic_policies, worst_reward
 from covgame.targets.requests import uniform
 from covgame.targets.target import Target
@@ -51,7 +51,7 @@ from tests.two_stages import (
 
 def test_what_is_played_for_one_state() -> None:
     """T(eps_0, delta) episodes for 1{(h,s)}, delta/2 to UCBVI, and never enough."""
-    part = visitation_part(HERE, 1, 2, 0.1, 0.04)
+    part = visitation_task(HERE, 1, 2, 0.1, 0.04)
     assert part.episodes == HERE.visitation_episodes(0.1, 0.04)
     assert delta_of(part) == pytest.approx(0.02)
     assert part.game.target.rows.tolist() == [[1, 2, ANY]]
@@ -71,7 +71,7 @@ def test_every_state_gets_its_share_of_delta_and_its_interval() -> None:
     assert found.kept().tolist() == [[False] * 3] * 2  # nothing is known yet
     places = []
     for i in range(6):
-        part = found.next_part()
+        part = found.next_task()
         assert part is not None
         assert delta_of(part) == pytest.approx(0.05)
         assert part.episodes == found.thresholds.visitation_episodes(0.125, 0.1)
@@ -80,7 +80,7 @@ def test_every_state_gets_its_share_of_delta_and_its_interval() -> None:
         visits[i // 3, i % 3, 1] = [30, 6, 128, 0, 5, 64][i]
         found.tell(told(part, visits, 128))
     assert places == [[h, s] for h in range(2) for s in range(3)]
-    assert found.next_part() is None
+    assert found.next_task() is None
     np.testing.assert_array_equal(256 * found.lower, [[28, 4, 126], [0, 3, 62]])
     np.testing.assert_array_equal(64 * found.upper, [[32, 8, 64], [2, 7, 64]])
     assert found.kept().tolist() == [[True, True, True], [False, False, True]]
@@ -104,7 +104,7 @@ def estimated(pce: ProportionalCoverage) -> FloatArray:
     pce.visitations.lower[:] = upper / 4
     pce.visitations.lower[0, 1:] = 0.0
     for i in range(6):
-        phase = Phase(f"visits {i}", 1, 1, 0.0)
+        phase = PhaseReport(f"visits {i}", 1, 1, 0.0)
         pce.phases.append(phase)
         pce.visitations.phases.append(phase)
     return np.where(pce.visitations.kept(), upper, 0.0)
@@ -115,7 +115,7 @@ def test_pce_line_by_line() -> None:
     pce = ProportionalCoverage(HERE, 0.9, 0.3)
     assert pce.visitations.precision == pytest.approx(0.9 / 48)
     assert pce.visitations.delta_each == pytest.approx(0.1 / 6)
-    first = pce.next_part()
+    first = pce.next_task()
     assert first is not None
     assert first.episodes == HERE.visitation_episodes(0.9 / 48, 0.1 / 6)
     upper = estimated(pce)
@@ -123,7 +123,7 @@ def test_pce_line_by_line() -> None:
     assert pce.k == 0
     episodes = 0
     for k in range(4):
-        part = pce.next_part()
+        part = pce.next_task()
         assert part is not None
         assert part.name == (f"phase {k}" if k else "burn-in")
         assert part.episodes is None
@@ -151,7 +151,7 @@ def test_pce_ends_at_the_first_bound_that_is_small_enough() -> None:
     pce = ProportionalCoverage(PaperThresholds(SHAPE, 1e-3), 3.0, 0.3)
     estimated(pce)
     bounds = []
-    while (part := pce.next_part()) is not None:
+    while (part := pce.next_task()) is not None:
         pce.tell(told(part, np.ceil(part.game.target.cell_counts()), 100))
         bounds.append(pce.bound)
     assert bounds[0] is None
@@ -166,7 +166,7 @@ def test_pce_leaves_out_what_is_forbidden_and_goes_on_where_it_was() -> None:
     allowed = np.array([[True, False], [True, True], [True, True]])
     pce = ProportionalCoverage(HERE, 0.9, 0.3, allowed)
     upper = estimated(pce)
-    part = pce.next_part()
+    part = pce.next_task()
     assert part is not None
     expected = np.repeat((upper > 0)[:, :, None], 2, axis=2) * allowed
     np.testing.assert_array_equal(part.game.target.cell_counts(), expected)
@@ -176,7 +176,7 @@ def test_pce_leaves_out_what_is_forbidden_and_goes_on_where_it_was() -> None:
     again.restore(pce.state())
     assert again.k == pce.k == 1
     assert again.visitations.done == 6
-    one, other = again.next_part(), pce.next_part()
+    one, other = again.next_task(), pce.next_task()
     assert one is not None
     assert other is not None
     np.testing.assert_array_equal(one.game.target.counts, other.game.target.counts)
@@ -333,7 +333,7 @@ def test_reward_files(tmp_path: Path) -> None:
 def test_pce_hears_of_its_visitations() -> None:
     pce = ProportionalCoverage(PaperThresholds(SHAPE, 1e-9), 0.9, 0.3)
     for i in range(6):
-        part = pce.next_part()
+        part = pce.next_task()
         assert part is not None
         assert part.game.target.rows[0, :2].tolist() == [i // 3, i % 3]
         visits = np.zeros(SHAPE.hsa)
@@ -349,9 +349,9 @@ def test_a_part_that_waits_for_its_first_episode() -> None:
     counts = Counts(SHAPE, pooled=False)
     planner = OptimisticPlanner(RangeAwareOptimism())
     game = Game(Target.of_cells(np.zeros(SHAPE.hsa)), planner, TargetAware(), counts)
-    assert Part("", game).over
-    assert Part("", game, growth=Growth()).over
-    waiting = Part("", game, growth=Growth(uniform(2)))
+    assert CoverTask("", game).over
+    assert CoverTask("", game, growth=Growth()).over
+    waiting = CoverTask("", game, growth=Growth(uniform(2)))
     assert not waiting.over
     assert waiting.left is None
     counts.n_episodes = 1

@@ -195,7 +195,7 @@ def test_a_phase_ends_with_what_it_asked_for() -> None:
     exists = np.repeat(dp.reachable(world.transitions)[:, :, None], 2, axis=2)
     learner = ImplicitElimination(PaperThresholds(world.shape), 0.2, 0.1, exists)
     number = 0
-    while (part := learner.next_part()) is not None:
+    while (part := learner.next_task()) is not None:
         player = CountsPlayer(part.game, world, number)
         while not part.over:
             player.play(MOST_EPISODES)

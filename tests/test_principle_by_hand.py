@@ -11,8 +11,8 @@ import pytest
 from covgame.confidence import PaperThresholds
 from covgame.flow.active import WellCovered
 from covgame.mdp import dp
-from covgame.pac.parts import Phase
 from covgame.pac.principle import ImplicitElimination
+from covgame.pac.tasks import PhaseReport
 from covgame.types import Shape
 from tests.two_stages import (
     CELLS,
@@ -36,7 +36,7 @@ def test_widths_and_slacks_of_principle() -> None:
     principle = learner()
     beta = 16 * 4 * math.log(2 / 0.1) + 96 * 6 * 8 * math.log(1 + 99)
     assert principle.width(3, 99) == pytest.approx(math.sqrt(2 * beta / 8))
-    principle.phases = [Phase("", 1, 1, 1.0)] * 3
+    principle.phases = [PhaseReport("", 1, 1, 1.0)] * 3
     assert principle._slack(99) == pytest.approx(2 * math.sqrt(2 * beta * 2 ** (1 - 3)))
     principle.counts.n_episodes = 99
     assert principle.bound_after(3) == pytest.approx(math.sqrt(2 ** (2 - 3) * 2 * beta))
@@ -52,9 +52,9 @@ def test_the_first_phases_of_principle() -> None:
     principle = learner()
     exists, total = existing(), 0
     for k in range(3):
-        part = principle.next_part()
+        part = principle.next_task()
         assert part is not None
-        assert principle.next_part() is part
+        assert principle.next_task() is part
         assert part.name == (f"phase {k}" if k else "burn-in")
         assert delta_of(part) == pytest.approx(0.2 / 4 / (k + 1) ** 2 / 2)
         wanted = 2.0**k * exists  # the slack is more than 1
@@ -71,21 +71,21 @@ def test_the_first_phases_of_principle() -> None:
             assert phase.bound == pytest.approx(2 * principle.width(k, total))
     again = learner()
     again.counts, again.phases = principle.counts, principle.phases
-    principle.next_part()
+    principle.next_task()
     again.restore(principle.state())
-    assert again.part is not None
-    assert principle.part is not None
-    np.testing.assert_array_equal(again.part.game.target.counts, principle.part.game.target.counts)
+    assert again.task is not None
+    assert principle.task is not None
+    np.testing.assert_array_equal(again.task.game.target.counts, principle.task.game.target.counts)
 
 
 def test_a_phase_goes_on_while_its_target_grows() -> None:
     """The slack grows with t: a part that has what it asked for at first may have to go on."""
     principle = learner(1e-5)
-    principle.phases = [Phase("", 1, 1, 1.0, None)] * 9
+    principle.phases = [PhaseReport("", 1, 1, 1.0, None)] * 9
     played(principle.counts, visits_of(64), 128, 0.5)
     slack = principle._slack(128)
     assert slack < 1
-    part = principle.next_part()
+    part = principle.next_task()
     assert part is not None
     assert principle.largest is not None
     wanted = 2**9 * np.minimum(principle.largest + slack, 1.0)
@@ -106,11 +106,11 @@ def test_a_phase_goes_on_while_its_target_grows() -> None:
 def test_what_can_still_be_optimal(suprema: Any, unit: float) -> None:
     """Omega^(k-1): V >= sup - 2 width, caps n/2^(k-1); rewards are divided by their range."""
     principle = learner(4e-6, suprema=suprema, reward_range=(0.0, unit))
-    principle.phases = [Phase("", 1, 1, 1.0, None)] * 10
+    principle.phases = [PhaseReport("", 1, 1, 1.0, None)] * 10
     played(principle.counts, visits_of(800), 1600)
     principle.counts.reward_sums[0, 0, 0] = 0.75 * unit * 800
     principle.counts.reward_sums[1, 2, 1] = 0.25 * unit * 300
-    part = principle.next_part()
+    part = principle.next_task()
     assert part is not None
     model = principle.model
     covered = WellCovered(model.transitions, model.rewards / unit, principle.counts.visits / 2.0**9)
@@ -137,10 +137,10 @@ def test_what_can_still_be_optimal(suprema: Any, unit: float) -> None:
 def test_the_first_phase_leaves_nothing_out() -> None:
     """Omega^0 holds all distributions: sup rho is the reachability, whatever they earn."""
     principle = learner(1e-7)
-    principle.phases = [Phase("", 1, 1, 1.0, None)]
+    principle.phases = [PhaseReport("", 1, 1, 1.0, None)]
     played(principle.counts, visits_of(80), 160)
     principle.counts.reward_sums[0, 0, 0] = 80.0
-    principle.next_part()
+    principle.next_task()
     assert principle.largest is not None
     reach = dp.reachability(principle.model.transitions)
     np.testing.assert_allclose(principle.largest, np.repeat(reach[:, :, None], 2, axis=2))
@@ -151,9 +151,9 @@ def test_the_conclusion_by_hand() -> None:
     for lifted in (False, True):
         principle = learner(1e-5, random_start=lifted, reward_range=(0.0, 2.0))
         assert principle.conclusion() is None
-        principle.phases = [Phase("", 1, 1, 1.0, None)]
+        principle.phases = [PhaseReport("", 1, 1, 1.0, None)]
         assert principle.conclusion() is None
-        principle.phases = [Phase("", 1, 1, 1.0, None)] * 3
+        principle.phases = [PhaseReport("", 1, 1, 1.0, None)] * 3
         played(principle.counts, visits_of(80), 160)
         principle.counts.reward_sums[0, 0, 0] = 80.0  # 1 of 2
         found = principle.conclusion()
@@ -179,7 +179,7 @@ def test_pruned_phases_know_beforehand_how_many_remain() -> None:
     """As published: beta^bpi(t_(k-1) + SAH 2^k), and the whole target from new episodes."""
     principle = learner(1e-3, pruned=True)
     assert principle.needs_episodes
-    principle.phases = [Phase("", 1, 1, 1.0, None)] * 4
+    principle.phases = [PhaseReport("", 1, 1, 1.0, None)] * 4
     played(principle.counts, visits_of(80), 160)
     slack = 2 * math.sqrt(2) * principle.width(4, 160 + CELLS * 16)
     largest = np.full(SHAPE.hsa, 0.25)

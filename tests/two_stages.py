@@ -9,7 +9,7 @@ import numpy as np
 from covgame.confidence import PaperThresholds
 from covgame.game.counts import CountedVisits, Counts
 from covgame.mdp.transitions import Transitions
-from covgame.pac.parts import Part
+from covgame.pac.tasks import CoverTask
 from covgame.types import FloatArray, Shape
 
 SHAPE = Shape(2, 3, 2)
@@ -41,20 +41,20 @@ def played(counts: Counts, visits: FloatArray, episodes: int, reward: float = 0.
         (cell, int(s), int(visits.ravel()[cell] * STEP[cell, s]))
         for cell in range(6)
         for s in np.flatnonzero(STEP[cell])
-        if visits.ravel()[cell] > 0
+        if int(visits.ravel()[cell] * STEP[cell, s]) > 0
     ]
     starts = visits[0].sum(axis=1).astype(np.int64)
     whole = visits.astype(np.int64)
     counts.add_visits(CountedVisits(episodes, starts, whole, reward * visits, moves))
 
 
-def told(part: Part, visits: FloatArray, episodes: int, reward: float = 0.0) -> Part:
+def told(part: CoverTask, visits: FloatArray, episodes: int, reward: float = 0.0) -> CoverTask:
     """The part, as if it had been played."""
     played(part.game.counts, visits, episodes, reward)
     return part
 
 
-def delta_of(part: Part) -> float:
+def delta_of(part: CoverTask) -> float:
     """What the planner of a part may fail with."""
     optimism: Any = part.game.planner.optimism  # type: ignore[attr-defined]
     return float(optimism.delta)

@@ -161,6 +161,6 @@ def _with(node: ast.AST, **fields: object) -> str:
 
 
 def _is_type(node: ast.expr) -> bool:
-    """``Part | PolicyPart`` is a type, and so is ``dict[...] | None``."""
+    """``CoverTask | PolicyTask`` is a type, and so is ``dict[...] | None``."""
     inner = node.value if isinstance(node, ast.Subscript) else node
     return isinstance(inner, ast.Name) and inner.id[:1].isupper() and len(inner.id) > 3

@@ -38,7 +38,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "pac/error_bounds.py": (*CERTIFICATES, "test_certified_by_hand.py"),
     "pac/recursions.py": SETS,
     "pac/certified.py": ("test_certified_by_hand.py",),
-    "pac/parts.py": (*PAPER, "test_certified_by_hand.py"),
+    "pac/tasks.py": (*PAPER, "test_certified_by_hand.py"),
     "pac/*": PAPER,
     "game/presets.py": ("test_planner.py",),
     "game/planner.py": ("test_planner.py",),

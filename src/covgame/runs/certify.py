@@ -365,7 +365,7 @@ def _replayed(
     fresh = Counts(data.counts.shape, pooled=data.counts.pooled)
     learner = CertifiedIdentification(fresh, structure, claimed.epsilon, claimed.delta, earned)
     while learner.counts.n_episodes < len(data.episodes):
-        part = learner.next_part()
+        part = learner.next_task()
         if part is None:
             break
         first = learner.counts.n_episodes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from covgame.game.progress import progress_of
 from covgame.notebook import rows_table
-from covgame.pac.parts import Phase
+from covgame.pac.tasks import PhaseReport
 from covgame.planning import number
 from covgame.runs.run import Outlook
 
@@ -188,7 +188,7 @@ def _share_learnt(run: LearningRun, bounds: list[float]) -> float | None:
     return min(1.0, run.settings.epsilon / max(bounds[-1], 1e-300)) ** 2
 
 
-def describe(phase: Phase) -> str:
+def describe(phase: PhaseReport) -> str:
     """A phase in one line."""
     bound = "" if phase.bound is None else f"{phase.bound:.4g}"
     most = f"{number(phase.largest)}" if phase.largest else ""
