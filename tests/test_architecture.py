@@ -22,6 +22,7 @@ BASE = {
     "interruption",
     "imports",
     "names",
+    "notebook",
     "waiting",
 }
 MAY_IMPORT = {
@@ -37,8 +38,9 @@ MAY_IMPORT = {
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
     "runs": BASE
-    | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"},
-    "report": BASE | {"planning"},
+    | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
+    | {"report"},
+    "report": BASE | {"planning", "runs"},
     "comparison": BASE
     | {
         "mdp",
@@ -62,8 +64,8 @@ HEAVY = {
     "numba": {"kernels/compiling.py"},
     "gymnasium": {"sources/gymnasium_envs.py", "sources/spaces.py"},
     "pyarrow": {"store/episodes.py", "comparison/results.py"},
-    "rich": {"cli/progress.py"},
-    "matplotlib": {"report/figures.py"},
+    "rich": {"runs/watching.py"},
+    "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},
     "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py"}
     | {"store/manifest.py", "pac/files.py"},

@@ -223,7 +223,7 @@ def test_rewards_for_every_stage_or_action(learnt: Path, tmp_path: Path) -> None
     nothing = answered("policy", str(learnt), "--reward", reward_file(tmp_path, []))
     assert nothing["value"] == 0.0
     done = covgame("policy", str(learnt), "--reward", reward_file(tmp_path, []))
-    assert "stage 2" in done.stdout
+    assert "  state 2  action 0" in done.stdout
 
 
 def test_policy_on_a_run_of_cover(tmp_path: Path) -> None:

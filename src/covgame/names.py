@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AnySet
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +20,11 @@ class Names:
     states: Sequence[str] | None = None
     actions: Sequence[str] | None = None
     grid: tuple[int, int] | None = None  # rows, columns; state = row * columns + column
+
+    @property
+    def known(self) -> bool:
+        """Whether anything has a name at all."""
+        return not (self.states is None and self.actions is None and self.grid is None)
 
     def describe(self, row: Row) -> str:
         """A cell in words: ``stage 3: row 1, column 1 / right``."""
@@ -48,6 +53,15 @@ class Names:
         """A row as ``[stage, state, action]``, named where there are names."""
         stage, state, action = row
         return [stage, self.state(state), None if action is None else self.action(action)]
+
+    def named(self, **lists: Iterable[tuple[Row, float]]) -> dict[str, list[list[Any]]]:
+        """Lists of rows and numbers in words, each under ``NAME_named``; none without names."""
+        if not self.known:
+            return {}
+        return {
+            f"{name}_named": [[*self.row(row), value] for row, value in rows]
+            for name, rows in lists.items()
+        }
 
 
 def label_of(value: Any) -> str:

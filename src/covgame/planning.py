@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from covgame.flow.functionals import Functionals
 from covgame.flow.min_flow import MinFlow, min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
+from covgame.notebook import facts_table, rows_table
 from covgame.sources.environments import as_environment
 from covgame.targets.requests import Request, drop_rarely_reached, parse_request
 from covgame.targets.target import Target
@@ -90,14 +90,19 @@ class Plan:
             else {name: _finite(value) for name, value in vars(bounds).items()},
             "dearest": [[*row, price] for row, price in self.dearest(most)],
             "unreachable": [[*row, reach] for row, reach in self.unreachable],
+            **self.model.names.named(dearest=self.dearest(most), unreachable=self.unreachable),
             "policy": self.policy.to_list(),
         }
 
-    def plot(self, path: str | Path) -> None:
-        """Draw the optimal visits; the ending of the path says the format (svg, png, pdf)."""
-        from covgame.report.figures import draw_plan
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the optimal visits, and what makes them expensive.
 
-        draw_plan(self, Path(path))
+        With a ``path`` a file is written, whose ending says the format (svg, png, pdf); without one
+        the matplotlib figure is returned, which a notebook shows.
+        """
+        from covgame.report.figures import plan_figure, shown_or_saved
+
+        return shown_or_saved(plan_figure, self, path)
 
     def facts(self) -> list[tuple[str, str]]:
         """What there is to say, as (label, value) lines for people."""
@@ -167,20 +172,8 @@ class Plan:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for label, value in self.facts()
-        )
-        dearest = "".join(
-            f"<tr><td>{html.escape(price)}</td>"
-            f"<td style='text-align:left'>{html.escape(cell)}</td></tr>"
-            for price, cell in self.dearest_facts()
-        )
-        return (
-            f"<table>{rows}</table><table><caption>Episodes for one more visit</caption>"
-            f"{dearest}</table>"
-        )
+        dearest = rows_table("Episodes for one more visit", self.dearest_facts())
+        return facts_table(self.facts()) + dearest
 
 
 def plan(

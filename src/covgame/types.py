@@ -91,6 +91,12 @@ class Policy:
         chosen: BoolArray = np.equal(self.table[:, :, None], np.arange(self.actions))
         return chosen.astype(np.float64)
 
+    def first(self, states: int) -> Policy:
+        """The same without the room for further states."""
+        return (
+            self if states >= self.table.shape[1] else Policy(self.table[:, :states], self.actions)
+        )
+
     def to_list(self) -> list[Any]:
         """H rows of S actions, or H x S x A probabilities: the form used in files."""
         rows: list[Any] = self.table.tolist()

@@ -8,9 +8,8 @@ import click
 
 from covgame.cli.messages import print_json
 from covgame.cli.options import common_options
-from covgame.planning import number
-from covgame.runs.certify import Checked
 from covgame.runs.certify import certify as check
+from covgame.runs.text import as_lines
 
 
 @click.command()
@@ -28,17 +27,4 @@ def certify(run: Path, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json({**checked.to_dict(), "run": str(run)})
     else:
-        click.echo(_show(checked))
-
-
-def _show(checked: Checked) -> str:
-    """A claim that holds, for people."""
-    lines = [
-        f"claim        {checked.claim}: it holds",
-        f"data         {number(checked.episodes)} episodes, counted anew",
-    ]
-    lines += [f"{name:<12} {number(value)}" for name, value in checked.numbers.items()]
-    if checked.believed:
-        believed = ", ".join(f"{name} {value}" for name, value in checked.believed.items())
-        lines.append(f"believed     {believed}")
-    return "\n".join(lines)
+        click.echo("\n".join(as_lines(checked.facts())))

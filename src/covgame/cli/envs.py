@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from covgame.cli.completion import complete_env
 from covgame.cli.messages import print_json
 from covgame.cli.options import common_options
 from covgame.errors import BadInput
@@ -23,7 +24,7 @@ OTHER_KINDS = (
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_env)
 @click.option("--horizon", type=int, help="Number of stages, where NAME leaves it open.")
 @click.option(
     "--save",

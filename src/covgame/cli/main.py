@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,10 @@ NAMES = (
 )
 
 
+COMPLETION = "_COVGAME_COMPLETE"
+"""Set by a shell that asks how a line may go on."""
+
+
 class Commands(Mapping[str, click.Command]):
     """Every command by its name: ``covgame.cli.NAME.NAME``, imported when it is looked up."""
 
@@ -40,9 +45,26 @@ class Commands(Mapping[str, click.Command]):
         return len(NAMES)
 
 
-@click.group(commands=Commands(), context_settings={"help_option_names": ["-h", "--help"]})
+WELCOME = """\
+covgame covers an episodic environment in close to the fewest episodes possible.
+
+Three commands to try:
+  covgame plan grid --target uniform:10/pair    # what it takes to see everything ten times
+  covgame cover grid --target uniform:10/pair   # play until everything was seen ten times
+  covgame identify riverswim:states=4,horizon=5 --epsilon 1   # find a policy close to the best
+
+Your own environment: covgame cover py:MODULE:FACTORY, or gym:NAME for one of Gymnasium's.
+covgame envs lists what there is; covgame --help lists all commands."""
+
+
+@click.group(
+    commands=Commands(),
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="covgame", prog_name="covgame")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Cover an episodic environment in close to the fewest episodes possible.
 
     \b
@@ -50,6 +72,8 @@ def main() -> None:
       covgame plan riverswim:states=8 --target uniform:50
       covgame cover riverswim:states=8 --target uniform:50
     """
+    if context.invoked_subcommand is None:
+        click.echo(WELCOME)
 
 
 def _stop(_signal: int, _frame: object) -> None:
@@ -60,6 +84,10 @@ def _stop(_signal: int, _frame: object) -> None:
 def run() -> None:
     """The entry point: click's own complaints become one sentence, too."""
     signal.signal(signal.SIGTERM, _stop)
+    if COMPLETION in os.environ:
+        from covgame.cli.completion import complete_whole_words
+
+        complete_whole_words()
     try:
         sys.exit(main(standalone_mode=False))
     except click.UsageError as error:

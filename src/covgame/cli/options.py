@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from covgame.cli.completion import complete_env, complete_target
 from covgame.cli.messages import fail
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -48,8 +49,13 @@ def world_and_target(command: Command, *, required: bool = True) -> Command:
             help="Leave out cells that no policy reaches with this probability.",
         ),
         click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
-        click.option("--target", required=required, help=f"What to cover: {TARGETS}."),
-        click.argument("env"),
+        click.option(
+            "--target",
+            required=required,
+            shell_complete=complete_target,
+            help=f"What to cover: {TARGETS}.",
+        ),
+        click.argument("env", shell_complete=complete_env),
     ):
         command = option(command)
     return command
@@ -126,7 +132,7 @@ def learning_options(command: Command) -> Command:
         ),
         click.option("--epsilon", type=float, required=True, help="How good it has to be."),
         click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
-        click.argument("env"),
+        click.argument("env", shell_complete=complete_env),
     ):
         command = option(command)
     return command

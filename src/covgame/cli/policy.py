@@ -9,60 +9,73 @@ import click
 
 from covgame.cli.messages import print_json
 from covgame.cli.options import common_options
+from covgame.pac.learnt import LearntModel
 from covgame.planning import number
-from covgame.runs.opening import is_finished, learnt_model
-
-WIDEST_TABLE = 40
+from covgame.runs.opening import is_finished, learnt_model, recommended
+from covgame.runs.policies import named_policy, policy_lines
+from covgame.types import Policy
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--reward",
-    required=True,
     type=click.Path(path_type=Path),
-    help="A covgame-reward/1 file: rows [stage, state, action, reward in [0,1]].",
+    help="A covgame-reward/1 file: rows [stage, state, action, reward in [0,1]]; "
+    "the environment's own reward, as it was seen, if left out.",
 )
 @common_options
-def policy(run: Path, reward: Path, as_json: bool, quiet: bool) -> None:
-    """The best policy for a reward, on the model that a run has learnt.
+def policy(run: Path, reward: Path | None, as_json: bool, quiet: bool) -> None:
+    """The best policy on the model that a run has learnt.
 
     \b
-    Example:
+    Without --reward it is for the environment's own reward; of a run of covgame identify it is the
+    policy that the run has found.
+    Examples:
+      covgame policy runs/garnet-1
       covgame policy runs/garnet-1 --reward reward.json --json
     """
     del quiet
-    answer = _plan_on_run(run, reward)
+    model = learnt_model(run)
+    best, found, value = _best(run, model, reward)
     if as_json:
-        print_json(answer)
+        print_json(_answer(run, model, best, found, value))
     else:
-        click.echo(_show(answer))
+        click.echo(_show(run, model, best, found, value))
 
 
-def _plan_on_run(path: Path, reward: Path) -> dict[str, Any]:
-    """An optimal policy on the model of a run, and its value there."""
-    from covgame.pac.files import load_reward
+def _best(path: Path, model: LearntModel, reward: Path | None) -> tuple[Policy, str, float]:
+    """(a policy, where it is from, its value on the learnt model)."""
+    if reward is not None:
+        from covgame.pac.files import load_reward
 
-    model = learnt_model(path)
-    wanted = load_reward(reward, model.shape)
-    best = model.plan(wanted)
+        wanted = load_reward(reward, model.shape)
+        best = model.plan(wanted)
+        return best, f"the best for {reward} on the learnt model", model.value(best, wanted)
+    identified = recommended(path, model.shape)
+    if identified is not None:
+        return identified, "the one that identify has found", model.value(identified)
+    best = model.plan()
+    said = "the best on the learnt model for the environment's own reward"
+    return best, said, model.value(best)
+
+
+def _answer(path: Path, model: LearntModel, best: Policy, found: str, value: float) -> Any:
+    """The JSON answer."""
     return {
         "policy": best.to_list(),
-        "value": model.value(best, wanted),
+        **named_policy(best, model.names),
+        "value": value,
+        "is": found,
         "cells_seen": int((model.visits > 0).sum()),
         "finished": is_finished(path),
         "run": str(path),
     }
 
 
-def _show(answer: dict[str, Any]) -> str:
-    """A policy for people: a line of actions per stage."""
-    lines = [f"value        {number(answer['value'])} on the learnt model"]
-    if not answer["finished"]:
+def _show(path: Path, model: LearntModel, best: Policy, found: str, value: float) -> str:
+    """A policy for people: a line for every state."""
+    lines = [f"policy       {found}", f"value        {number(value)} on the learnt model"]
+    if not is_finished(path):
         lines.append("unfinished   the run had not reached its end: nothing is guaranteed")
-    lines.append("")
-    for stage, row in enumerate(answer["policy"]):
-        shown = " ".join(str(action) for action in row[:WIDEST_TABLE])
-        more = " ..." if len(row) > WIDEST_TABLE else ""
-        lines.append(f"stage {stage:<4}   {shown}{more}")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *policy_lines(best, model.names, model.visits.sum(axis=2) > 0)])

@@ -29,6 +29,19 @@ class Progress:
     rows_unseen: int  # open rows that the learnt model does not reach yet
     hardest: list[tuple[Row, float]]  # open rows and their missing visits
 
+    @property
+    def share_done(self) -> float:
+        """Of the work: episodes so far, over these and those that are left.
+
+        Where that is not known, the share of the visits. Rows that were never reached cost nobody
+        knows how much: as long as there are any, whichever is less.
+        """
+        if self.episodes_left is None:
+            return self.share_covered
+        played = self.n_episodes + self.episodes_left
+        work = self.n_episodes / played if played else self.share_covered
+        return min(work, self.share_covered) if self.rows_unseen else work
+
 
 def progress_of(game: Game, most: int = 3) -> Progress:
     """The state of a game, with an estimate of the episodes that are still needed."""

@@ -18,6 +18,7 @@ import numpy as np
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content, read_json
+from covgame.notebook import facts_table
 from covgame.pac.certified import CertifiedIdentification
 from covgame.pac.error_bounds import (
     BestPolicyGap,
@@ -27,6 +28,7 @@ from covgame.pac.error_bounds import (
     reward_free,
 )
 from covgame.pac.mixtures import Structure
+from covgame.planning import number
 from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, RunFolder, write_whole
 from covgame.store.state import counts_from
 from covgame.targets.target import Target
@@ -54,6 +56,21 @@ class Checked:
         """The JSON answer of ``covgame certify``."""
         about = {"claim": self.claim, "episodes": self.episodes, **self.numbers}
         return {"valid": True, **about, "believed": self.believed}
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What holds, as (label, value) lines for people."""
+        facts = [
+            ("claim", f"{self.claim}: it holds"),
+            ("data", f"{number(self.episodes)} episodes, counted anew"),
+            *((name, number(value)) for name, value in self.numbers.items()),
+        ]
+        if self.believed:
+            believed = ", ".join(f"{name} {value}" for name, value in self.believed.items())
+            facts.append(("believed", believed))
+        return facts
+
+    def _repr_html_(self) -> str:
+        return facts_table(self.facts())
 
 
 def data_hash(counts: Counts) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,15 +21,16 @@ from covgame.game.growth import Growth, Rare
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
+from covgame.pac.learnt import LearntModel
 from covgame.pac.mixtures import rarely_reached
 from covgame.pac.tasks import CoverTask, Task
 from covgame.planning import resolve_target
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted
-from covgame.runs.run import Arrays, Run, Source, StopReason
+from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
 from covgame.runs.saving import create_folder, environment_of
 from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
-from covgame.runs.text import coverage_text
+from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap
@@ -73,6 +74,12 @@ class Coverage(Run):
     @property
     def counts(self) -> Counts:
         return self.game.counts
+
+    @property
+    def model(self) -> LearntModel:
+        """What was learnt on the way; ``model.plan(reward)`` gives a policy."""
+        learnt = LearntModel.of(self.counts)
+        return replace(learnt, allowed=self.game.allowed, names=self.names).first(self.n_states)
 
     @property
     def n_episodes(self) -> int:
@@ -129,11 +136,13 @@ class Coverage(Run):
         known = solve or "min_episodes" in vars(self)
         return {
             "environment": self.environment.name,
+            "states": self.n_states,
             "episodes": self.n_episodes,
             "covered": self.covered,
             "stopped": self.stopped,
             "uncovered": [[*row, missing] for row, missing in self.uncovered],
             "unreachable": [[*row, bound] for row, bound in self.unreachable],
+            **self.names.named(uncovered=self.uncovered, unreachable=self.unreachable),
             "min_episodes": self.min_episodes if known else None,
             "ratio": self.ratio if known else None,
             "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
@@ -148,6 +157,20 @@ class Coverage(Run):
 
     def to_text(self) -> str:
         return coverage_text(self)
+
+    def facts(self) -> list[tuple[str, str]]:
+        return coverage_facts(self)
+
+    def _further_html(self) -> str:
+        return missing_html(self)
+
+    def outlook(self) -> Outlook:
+        return coverage_outlook(self)
+
+    def _figure(self) -> Any:
+        from covgame.report.runs import coverage_figure
+
+        return coverage_figure(self)
 
     def __repr__(self) -> str:
         state = "covered" if self.covered else f"{len(self.uncovered)} rows open"
@@ -236,7 +259,7 @@ def cover(
     planner: Planner | Peer | str | None = None,
     adversary: Adversary | str | None = None,
     out: str | Path | None = None,
-    progress: Callable[[Coverage], None] | None = None,
+    progress: Callable[[Coverage], None] | bool | None = None,
 ) -> Coverage:
     """Play until every requirement of ``target`` is met, or the budget is spent.
 
@@ -266,7 +289,8 @@ def cover(
         adversary: The same for the adversary.
         out: A folder for the run. The episodes are written there as Parquet files, and a run that
             was stopped goes on with ``covgame.resume``.
-        progress: Called with the run after every block of episodes.
+        progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
+            run after every block of episodes.
 
     Returns:
         The run: ``run.n_episodes``, ``run.covered``, ``run.counts.visits`` (H x S x A),

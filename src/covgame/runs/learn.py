@@ -43,7 +43,7 @@ def explore(
     most_states: int | None = None,
     force: bool = False,
     out: str | Path | None = None,
-    progress: Callable[[Exploration], None] | None = None,
+    progress: Callable[[Exploration], None] | bool | None = None,
 ) -> Exploration:
     """Explore without a reward, until the learnt model is good enough for any.
 
@@ -75,7 +75,8 @@ def explore(
             The fewer, the fewer episodes; a run that sees more ends as a failure.
         force: Begin also what will not end in a lifetime.
         out: A folder for the run, which can then be resumed and certified.
-        progress: Called with the run after every block of episodes.
+        progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
+            run after every block of episodes.
 
     Returns:
         The run: ``run.model`` (a ``LearntModel``), ``run.certified_error``, ``run.n_episodes``,
@@ -126,7 +127,7 @@ def identify(
     most_states: int | None = None,
     force: bool = False,
     out: str | Path | None = None,
-    progress: Callable[[Identification], None] | None = None,
+    progress: Callable[[Identification], None] | bool | None = None,
 ) -> Identification:
     """Find a policy whose value is within epsilon of the best, for the environment's own reward.
 
@@ -159,7 +160,8 @@ def identify(
             The fewer, the fewer episodes; a run that sees more ends as a failure.
         force: Begin also what will not end in a lifetime.
         out: A folder for the run, which can then be resumed and certified.
-        progress: Called with the run after every block of episodes.
+        progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
+            run after every block of episodes.
 
     Returns:
         The run: ``run.policy``, ``run.certified_gap``, ``run.conclusion`` (with ``lower`` and
@@ -188,7 +190,7 @@ def identify(
 
 
 def _to_the_end(
-    run: AnyRun, out: str | Path | None, progress: Callable[[AnyRun], None] | None
+    run: AnyRun, out: str | Path | None, progress: Callable[[AnyRun], None] | bool | None
 ) -> AnyRun:
     if out is not None:
         create_folder(run, out)

@@ -23,12 +23,19 @@ from covgame.planning import number
 from covgame.rng import episode_seed
 from covgame.runs.algorithms import Explorer, Identifier
 from covgame.runs.certify import best_policy_claim, reward_free_claim, write_certificate
+from covgame.runs.policies import named_policy
 from covgame.runs.refusals import (
     is_whole,
 )
-from covgame.runs.run import Arrays, Run, StopReason
+from covgame.runs.run import Arrays, Outlook, Run, StopReason
 from covgame.runs.settings import LearnSettings
-from covgame.runs.text import Facts, learning_text
+from covgame.runs.text import (
+    Facts,
+    learning_facts,
+    learning_outlook,
+    learning_text,
+    phases_html,
+)
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.state import counts_arrays, game_arrays, restore_counts, restore_game
 from covgame.targets.target import Target
@@ -67,7 +74,7 @@ class LearningRun(Run):
     def model(self) -> LearntModel:
         """What was learnt; ``model.plan(reward)`` gives a policy."""
         learnt: LearntModel = self.algorithm.model
-        return replace(learnt, allowed=self.allowed)
+        return replace(learnt, allowed=self.allowed, names=self.names).first(self.n_states)
 
     @property
     def guarantee(self) -> str:
@@ -105,6 +112,7 @@ class LearningRun(Run):
     def to_dict(self) -> dict[str, Any]:
         return {
             "environment": self.environment.name,
+            "states": self.n_states,
             "episodes": self.n_episodes,
             "epsilon": self.settings.epsilon,
             "delta": self.settings.delta,
@@ -122,6 +130,20 @@ class LearningRun(Run):
 
     def to_text(self) -> str:
         return learning_text(self)
+
+    def facts(self) -> Facts:
+        return learning_facts(self)
+
+    def _further_html(self) -> str:
+        return phases_html(self)
+
+    def outlook(self) -> Outlook:
+        return learning_outlook(self)
+
+    def _figure(self) -> Any:
+        from covgame.report.runs import learning_figure
+
+        return learning_figure(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.environment.name!r}, {self.n_episodes:,} episodes)"
@@ -298,8 +320,9 @@ class Identification(LearningRun):
 
     @property
     def policy(self) -> Policy:
-        """The policy to recommend."""
-        return self.conclusion.policy if self.conclusion else self.algorithm.policy
+        """The policy to recommend, for the states that exist."""
+        found = self.conclusion.policy if self.conclusion else self.algorithm.policy
+        return found.first(self.n_states)
 
     @property
     def certified_gap(self) -> float | None:
@@ -313,6 +336,7 @@ class Identification(LearningRun):
             "value_lower": found.lower if found else None,
             "value_upper": found.upper if found else None,
             "policy": self.policy.to_list(),
+            **named_policy(self.policy, self.names),
         }
 
     def claim(self) -> dict[str, Any] | None:
@@ -325,8 +349,10 @@ class Identification(LearningRun):
         found = self.conclusion
         if found is None:
             return [("gap", "not bounded yet")]
+        kind = "stochastic" if found.policy.is_stochastic else "deterministic"
+        where = f"; covgame policy {self.path} prints it" if self.path else ", in run.policy"
         return [
-            ("policy", "stochastic" if found.policy.is_stochastic else "deterministic"),
+            ("policy", f"{kind}{where}"),
             (
                 "value",
                 f"at least {number(found.lower)}; the best has at most {number(found.upper)}",

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from covgame.errors import BadInput
 from covgame.game.adversary import Adversary
 from covgame.game.own import Peer
@@ -17,9 +19,9 @@ from covgame.runs import cover, learn
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.folder import RunFolder
+from covgame.store.folder import RESULT, RunFolder
 from covgame.store.state import counts_from
-from covgame.types import Shape
+from covgame.types import Policy, Shape
 
 
 def load(
@@ -71,7 +73,7 @@ def resume(
     env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
-    progress: Callable[[Any], None] | None = None,
+    progress: Callable[[Any], None] | bool | None = None,
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
 
@@ -82,7 +84,8 @@ def resume(
             to be handed over again.
         planner: The same.
         adversary: The same.
-        progress: Called with the run after every block of episodes.
+        progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
+            run after every block of episodes.
 
     Returns:
         The run, played to its end: the same as if it had never stopped.
@@ -111,15 +114,36 @@ def learnt_model(path: str | Path) -> LearntModel:
         path: The folder of a run of any command.
 
     Returns:
-        The empirical model: ``model.plan(reward)``, ``model.value(policy, reward)``.
+        The empirical model: ``model.plan(reward)``, ``model.value(policy, reward)``; without a
+        reward for the environment's own.
 
     Raises:
         BadInput: The folder holds no run, or nothing was saved yet.
     """
-    arrays = RunFolder.open(path).load_counts()
+    folder = RunFolder.open(path)
+    arrays = folder.load_counts()
     if arrays is None:
         raise BadInput(f"{path} has learnt nothing yet: it was stopped before anything was saved")
-    return replace(LearntModel.of(counts_from(arrays)), allowed=arrays.get("allowed"))
+    known, names = folder.load_states(), folder.load_names()
+    learnt = LearntModel.of(counts_from(arrays))
+    model = replace(learnt, allowed=arrays.get("allowed"), names=names)
+    return model if known is None else model.first(len(known[0]))
+
+
+def recommended(path: str | Path, shape: Shape) -> Policy | None:
+    """The policy that a run of ``identify`` has found, None if it was no such run."""
+    folder = RunFolder.open(path)
+    found = folder.load_result().get("policy")
+    if folder.manifest.get("command") != "identify" or found is None:
+        return None
+    try:
+        policy = Policy(np.array(found), shape.actions).first(shape.states)
+        fits = policy.table.shape in (shape.hs, shape.hsa) and np.isfinite(policy.table).all()
+    except (ValueError, TypeError, IndexError):
+        fits = False
+    if not fits:
+        raise BadInput(f"{folder.path / RESULT} is damaged: its policy is none")
+    return policy
 
 
 def is_finished(path: str | Path) -> bool:

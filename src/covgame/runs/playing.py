@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -98,16 +99,32 @@ def save_answer(run: Run) -> None:
         run.folder.save_result(run.answer(), "finished" if run.done else "stopped")
 
 
-def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | None = None) -> AnyRun:
+def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None) -> AnyRun:
     """Play a run out; an interruption and a failing environment are raised when all is saved."""
-    for _ in play(run):
-        if progress:
-            progress(run)
+    with _told(progress) as tell:
+        for _ in play(run):
+            tell(run)
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     if run.failure:
         raise EnvironmentFailed(run.failure)
     return run
+
+
+@contextmanager
+def _told(progress: Callable[[AnyRun], None] | bool | None) -> Iterator[Callable[[AnyRun], None]]:
+    """Who is told after every block: a bar, somebody's function, nobody."""
+    if progress is True:
+        from covgame.runs.watching import display
+
+        with display() as show:
+            yield show
+    elif callable(progress):
+        yield progress
+    elif progress in (None, False):
+        yield lambda run: None
+    else:
+        raise BadInput(f"progress is True, None or a function of the run, not {progress!r}")
 
 
 def replay(run: Run, source: ExternalSource, recorded: RecordedEpisodes) -> None:

@@ -8,7 +8,7 @@ them, the players are chosen in ``players``, and ``saving`` writes down what the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.names import Names
+from covgame.notebook import facts_table
 from covgame.pac.tasks import Task
 from covgame.players.by_counts import MOST_EPISODES
 from covgame.sources.environments import Environment
@@ -43,6 +44,14 @@ class Settings(Protocol):
     def max_episodes(self) -> int | None:
         """The budget."""
         ...
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How far a run is, for whoever waits for it."""
+
+    share: float | None  # of the work, None if nobody can tell
+    words: str
 
 
 @dataclass(eq=False)
@@ -113,6 +122,18 @@ class Run(ABC):
     def to_text(self) -> str:
         """The run as a page for a terminal."""
 
+    @abstractmethod
+    def facts(self) -> list[tuple[str, str]]:
+        """What there is to say, as (label, value) lines for people."""
+
+    @abstractmethod
+    def outlook(self) -> Outlook:
+        """How far it is, while it is played."""
+
+    @abstractmethod
+    def _figure(self) -> Any:
+        """The run as a matplotlib figure."""
+
     # ------------------------------------------------------------ what some of them have to say
 
     @property
@@ -136,7 +157,24 @@ class Run(ABC):
         """What ``result.json`` says: the JSON answer, as far as it is to be had at once."""
         return self.to_dict()
 
+    def _further_html(self) -> str:
+        """What a notebook shows below the facts."""
+        return ""
+
     # -------------------------------------------------------------------------- what all have
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the run.
+
+        With a ``path`` a file is written, whose ending says the format (svg, png, pdf); without one
+        the matplotlib figure is returned, which a notebook shows.
+        """
+        from covgame.report.figures import shown_or_saved
+
+        return shown_or_saved(type(self)._figure, self, path)
+
+    def _repr_html_(self) -> str:
+        return facts_table(self.facts()) + self._further_html()
 
     @property
     def n_episodes(self) -> int:
@@ -200,8 +238,3 @@ class Run(ABC):
             self.n_tasks += 1
             self.n_before += task.played
             self.task = None
-
-
-def facts_as_text(facts: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines of a terminal page: a label and what there is to say."""
-    return [f"{label:<12} {value}" for label, value in facts]

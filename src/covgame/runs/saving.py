@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from covgame.errors import BadInput
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
 from covgame.sources.maps import FUNCTION
-from covgame.store.folder import MODEL, RunFolder, fresh_folder
+from covgame.store.folder import MODEL, NAMES, RunFolder, fresh_folder, names_text
 
 if TYPE_CHECKING:
     from covgame.store.recorder import CountsRecorder, Recorder
@@ -25,6 +26,11 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
     environment, files = run.environment, run.files()
     if environment.model is not None and not environment.by_name:
         files[MODEL] = model_text(environment.model)
+    names = run.names
+    if run.source.discovers_states:
+        names = replace(names, states=None)  # states.json has them
+    if names.known:
+        files[NAMES] = names_text(names)
     about = {
         "environment": environment.name,
         "horizon": environment.horizon,

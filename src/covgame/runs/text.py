@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from covgame.game.progress import progress_of
+from covgame.notebook import rows_table
 from covgame.pac.tasks import PhaseReport
 from covgame.planning import number
+from covgame.runs.run import Outlook
 
 if TYPE_CHECKING:
     from covgame.runs.cover import Coverage
@@ -37,6 +41,15 @@ def coverage_text(run: Coverage, most: int = SHOWN) -> str:
         if len(uncovered) > most:
             lines.append(f"  and {len(uncovered) - most:,} more")
     return "\n".join(lines)
+
+
+def missing_html(run: Coverage, most: int = SHOWN) -> str:
+    """The first rows that are still missing, for a notebook."""
+    uncovered = run.uncovered
+    rows = [(number(missing), run.names.describe(row)) for row, missing in uncovered[:most]]
+    if len(uncovered) > most:
+        rows.append(("", f"and {len(uncovered) - most:,} more"))
+    return rows_table("Still missing", rows, ("visits", "where"))
 
 
 def coverage_facts(run: Coverage) -> Facts:
@@ -97,6 +110,21 @@ def _map(run: Coverage) -> list[str]:
     return ["", "Visits (all stages and actions)", *(f"  {line}" for line in drawn)]
 
 
+def coverage_outlook(run: Coverage) -> Outlook:
+    """Episodes, what is left, and the hardest open row, in one line."""
+    view = progress_of(run.game)
+    parts = [f"{number(view.n_episodes)} episodes"]
+    if view.episodes_left is not None:
+        parts.append(f"about {number(float(f'{math.ceil(view.episodes_left):.2g}'))} to go")
+    if view.rows_unseen:
+        parts.append(f"{view.rows_unseen:,} of {view.rows:,} not reached yet")
+    words = ", ".join(parts)
+    if view.hardest:
+        (row, missing), *_ = view.hardest
+        words += f"; hardest: {run.names.describe(row)} ({number(missing)} more)"
+    return Outlook(view.share_done, words)
+
+
 # ------------------------------------------------------------------- explore and identify
 
 
@@ -112,18 +140,52 @@ def learning_text(run: LearningRun) -> str:
     return "\n".join(lines)
 
 
+def phases_html(run: LearningRun) -> str:
+    """The last phases, for a notebook."""
+    rows = [
+        (
+            phase.name,
+            number(phase.episodes),
+            f"{phase.wanted:,}",
+            "" if phase.bound is None else f"{phase.bound:.4g}",
+        )
+        for phase in run.phases[-PHASES_SHOWN:]
+    ]
+    return rows_table("Parts, the last ones", rows, ("part", "episodes", "cells", "bound"))
+
+
 def learning_facts(run: LearningRun) -> Facts:
     """What there is to say, as (label, value) lines for people."""
-    H, S, A = run.counts.shape.hsa
+    H, _, A = run.counts.shape.hsa
     how = "by counts" if run.by_counts else "episode by episode"
     facts: Facts = [
-        ("environment", f"{run.environment.name}: {H} stages, {S} states, {A} actions"),
+        ("environment", f"{run.environment.name}: {H} stages, {run.n_states} states, {A} actions"),
         ("episodes", f"{number(run.n_episodes)} ({how}, seed {run.settings.seed})"),
         ("asked", f"{run.TITLE}, epsilon {run.settings.epsilon:g}"),
         *run.conclusions(),
         ("guarantee", run.guarantee),
     ]
     return [*facts, ("run", str(run.path))] if run.path else facts
+
+
+def learning_outlook(run: LearningRun) -> Outlook:
+    """Episodes, what is being played, and how far its bound is from what was asked for."""
+    parts = [f"{number(run.n_episodes)} episodes"]
+    if run.task is not None:
+        parts.append(run.task.name)
+    bounds = [phase.bound for phase in run.phases if phase.bound is not None]
+    if bounds:
+        parts.append(f"bound {bounds[-1]:.4g}, wanted {run.settings.epsilon:g}")
+    return Outlook(_share_learnt(run, bounds), ", ".join(parts))
+
+
+def _share_learnt(run: LearningRun, bounds: list[float]) -> float | None:
+    """Episodes over those that are forecast; or by the bound, which falls with their root."""
+    if run.forecast.needs:
+        return run.n_episodes / max(run.forecast.episodes, run.n_episodes, 1)
+    if not bounds:
+        return None
+    return min(1.0, run.settings.epsilon / max(bounds[-1], 1e-300)) ** 2
 
 
 def describe(phase: PhaseReport) -> str:

@@ -14,6 +14,7 @@ from covgame.errors import BadInput, UnknownModel
 from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
+from covgame.notebook import facts_table
 from covgame.sources.external import ExternalSource, Opener, Pay
 from covgame.sources.maps import AnyMap, MappedStates
 from covgame.sources.objects import (
@@ -82,6 +83,14 @@ class Environment:
     def __repr__(self) -> str:
         about = repr(self.model) if self.model is not None else "no table"
         return f"Environment({self.name!r}, horizon={self.horizon}, {about})"
+
+    def _repr_html_(self) -> str:
+        table = "not known; states show as one plays"
+        if self.model is not None:
+            _, states, actions = self.model.shape.hsa
+            table = f"known: {states:,} states, {actions} actions"
+        stages = ("episodes", f"at most {self.horizon:,} steps")
+        return facts_table([("environment", self.name), stages, ("transitions", table)])
 
 
 def make(

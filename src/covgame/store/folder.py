@@ -16,9 +16,11 @@ import numpy.typing as npt
 
 from covgame.errors import BadInput
 from covgame.jsonfile import read_json
+from covgame.names import Names
 
 FORMAT = "covgame-run/1"
 PLAY_AGAIN = "remove it, and resuming plays everything again"
+NAMELESS = "remove it, and states and actions are called by their numbers"
 MANIFEST = "run.json"
 COUNTS = "counts.npz"
 RESULT = "result.json"
@@ -26,6 +28,7 @@ MODEL = "model.json"
 TARGET = "target.json"
 EPISODES = "episodes"
 STATES = "states.json"
+NAMES = "names.json"
 CERTIFICATE = "certificate.json"
 
 
@@ -43,7 +46,7 @@ class RunFolder:
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for leftover in (COUNTS, RESULT, STATES, CERTIFICATE):
+            for leftover in (COUNTS, RESULT, STATES, NAMES, CERTIFICATE):
                 (path / leftover).unlink(missing_ok=True)
             for name, text in files.items():
                 write_whole(path / name, text.encode())
@@ -104,6 +107,30 @@ class RunFolder:
         fits = isinstance(labels, list) and len(labels) == len(keys)
         return keys, [str(label) for label in labels] if fits else None
 
+    def load_names(self) -> Names:
+        """What states and actions are called, as far as that was known."""
+        found = read_json(self.path / NAMES) if (self.path / NAMES).is_file() else {}
+        known = self.load_states()
+        try:
+            states = found.get("states") if known is None else known[1]
+            actions, grid = found.get("actions"), found.get("grid")
+            return Names(
+                None if states is None else [str(name) for name in states],
+                None if actions is None else [str(name) for name in actions],
+                None if grid is None else (int(grid[0]), int(grid[1])),
+            )
+        except (AttributeError, TypeError, ValueError, LookupError) as error:
+            raise BadInput(f"{self.path / NAMES} is damaged; {NAMELESS}") from error
+
+    def load_result(self) -> dict[str, Any]:
+        """The answer that was saved last, empty if there is none."""
+        if not (self.path / RESULT).is_file():
+            return {}
+        result = read_json(self.path / RESULT)
+        if not isinstance(result, dict):
+            raise BadInput(f"{self.path / RESULT} is damaged: it holds no answer")
+        return result
+
     def load_counts(self) -> dict[str, npt.NDArray[Any]] | None:
         """What was saved last, or None if the run was stopped before that."""
         path = self.path / COUNTS
@@ -114,6 +141,15 @@ class RunFolder:
                 return dict(arrays)
         except (OSError, ValueError, EOFError, BadZipFile, TypeError, AttributeError) as error:
             raise BadInput(f"{path} is damaged ({error}); {PLAY_AGAIN}") from error
+
+
+def names_text(names: Names) -> str:
+    """What states and actions are called, as ``names.json`` keeps it."""
+    states, actions, grid = (
+        None if part is None else list(part) for part in (names.states, names.actions, names.grid)
+    )
+    content = {"format": "covgame-names/1", "states": states, "actions": actions, "grid": grid}
+    return json.dumps(content, indent=1) + "\n"
 
 
 def fresh_folder(environment: str, parent: Path = Path("runs")) -> Path:

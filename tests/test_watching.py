@@ -1,0 +1,248 @@
+"""How a run goes, while it is played: the share of the work, rows in words, a bar or lines."""
+
+from __future__ import annotations
+
+import io
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import covgame as cg
+from covgame.cli import progress as cli_progress
+from covgame.game.progress import Progress
+from covgame.runs import watching
+from covgame.runs.cover import start
+from covgame.runs.learn import start as start_learning
+from covgame.runs.playing import play
+from covgame.runs.run import Outlook, Run
+from covgame.runs.settings import CoverSettings, LearnSettings
+
+
+class Listening(io.StringIO):
+    """Standard error as a terminal, or none."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+class Clock:
+    """Every look at it takes a second."""
+
+    def __init__(self, step: float = 1.0) -> None:
+        self.now, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the next view or line."""
+    monkeypatch.setattr(watching, "SECONDS_BETWEEN_VIEWS", -1.0)
+    monkeypatch.setattr(watching, "SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr(watching, "SHARE_FOR_ESTIMATES", float("inf"))
+
+
+def view(**changes: Any) -> Progress:
+    known: dict[str, Any] = {
+        "n_episodes": 30,
+        "share_covered": 0.9,
+        "rows_open": 2,
+        "rows": 8,
+        "episodes_left": 70.0,
+        "rows_unseen": 0,
+        "hardest": [],
+    }
+    return Progress(**{**known, **changes})
+
+
+def test_the_share_is_of_the_work_and_not_of_the_visits() -> None:
+    assert view().share_done == pytest.approx(0.3)
+    assert view(episodes_left=0.0).share_done == 1.0
+    assert view(episodes_left=None).share_done == 0.9
+    assert view(n_episodes=0, episodes_left=0.0).share_done == 0.9
+
+
+def test_what_was_never_reached_is_not_taken_for_done() -> None:
+    assert view(rows_unseen=1, share_covered=0.2).share_done == pytest.approx(0.2)
+    assert view(rows_unseen=1, share_covered=0.5).share_done == pytest.approx(0.3)
+
+
+class Machine:
+    """A machine whose states and actions have names, one of which looks like markup."""
+
+    actions = ("insert coin", "[bold]turn")
+    horizon = 4
+
+    def reset(self) -> str:
+        self.open = False
+        return "CLOSED"
+
+    def step(self, action: str) -> tuple[str, float, bool]:
+        self.open = action == "insert coin" or (self.open and action != "[bold]turn")
+        return ("OPEN" if self.open else "CLOSED"), 1.0, False
+
+
+def some_of(run: Run) -> Run:
+    """The first block of a run."""
+    for _ in play(run):
+        if run.n_episodes:
+            break
+    return run
+
+
+def test_a_covering_run_says_the_hardest_row_in_words() -> None:
+    settings = CoverSettings()
+    said = some_of(start(cg.make("grid"), "uniform:500/pair", settings)).outlook()
+    assert said.share is not None
+    assert 0 < said.share < 1
+    assert "episodes, about" in said.words
+    assert "; hardest: row " in said.words
+    assert said.words.endswith(" more)")
+    own = some_of(start(cg.make(Machine), "uniform:900/pair", settings)).outlook()
+    assert "OPEN / " in own.words or "CLOSED / " in own.words
+
+
+def test_a_learning_run_says_how_far_its_bound_is() -> None:
+    world = cg.make("riverswim:states=3,horizon=4")
+    run = start_learning(world, LearnSettings("explore", 0.5))
+    assert run.outlook().share is None
+    shares = []
+    for _ in play(run):
+        said = run.outlook()
+        if said.share is not None:
+            shares.append(said.share)
+            assert "wanted 0.5" in said.words
+    assert shares[-1] == 1.0
+    assert min(shares) < 0.1
+    paper = start_learning(world, LearnSettings("explore", 1.0, preset="paper"))
+    assert paper.outlook().share == 0.0
+
+
+def test_views_cost_a_small_share_of_the_time() -> None:
+    seen: list[Outlook] = []
+    run = some_of(start(cg.make("grid"), "uniform:500/pair", CoverSettings()))
+    pacer = watching.Pacer(seen.append, Clock())
+    for _ in range(200):
+        pacer.after_block(run)
+    assert 2 <= len(seen) <= 8  # a view takes a second, so the next is due after 33
+    run.task = None
+    finished = cg.cover("grid", "uniform:1/state")
+    watching.Pacer(seen.append, Clock()).after_block(finished)
+    assert len(seen) <= 8
+
+
+def test_logs_get_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Listening(terminal=False)
+    monkeypatch.setattr(sys, "stderr", heard)
+    lines = watching.Lines(Clock())
+    for _ in range(30):
+        lines.show(Outlook(0.999, "12 episodes"))
+    said = heard.getvalue().splitlines()
+    assert set(said) == {"covgame: 99% done, 12 episodes"}  # all is done only when it is
+    assert 2 <= len(said) <= 3
+    monkeypatch.setattr(watching, "SECONDS_BETWEEN_LINES", -1.0)
+    lines = watching.Lines(Clock())
+    lines.show(Outlook(None, "12 episodes"))
+    assert heard.getvalue().splitlines()[-1] == "covgame: 12 episodes"
+    for nobody in (None, Closed()):
+        monkeypatch.setattr(sys, "stderr", nobody)
+        lines.show(Outlook(None, "12 episodes"))
+
+
+class Closed(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+VERBS: list[Callable[..., Any]] = [
+    lambda **more: cg.cover(Machine, "uniform:30/pair", **more),
+    lambda **more: cg.explore("riverswim:states=3,horizon=4", epsilon=1.0, **more),
+    lambda **more: cg.identify("riverswim:states=3,horizon=4", epsilon=1.0, **more),
+]
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("verb", VERBS, ids=["cover", "explore", "identify"])
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "log"])
+def test_python_shows_it_where_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, verb: Callable[..., Any], terminal: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "140")
+    heard = Listening(terminal=terminal)
+    monkeypatch.setattr(sys, "stderr", heard)
+    verb()
+    verb(progress=False)
+    assert heard.getvalue() == ""
+    run = verb(progress=True)
+    assert " episodes" in heard.getvalue()
+    assert ("\x1b[" in heard.getvalue()) is terminal
+    assert run.n_episodes > 0
+
+
+@pytest.mark.usefixtures("always")
+def test_labels_are_not_taken_for_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "140")
+    heard = Listening(terminal=True)
+    monkeypatch.setattr(sys, "stderr", heard)
+    with watching.display() as show:
+        for _ in play(run := start(cg.make(Machine), "uniform:300/pair", CoverSettings())):
+            show(run)
+    assert "/ [bold]turn (" in heard.getvalue()
+
+
+def test_a_function_is_called_as_before_and_anything_else_refused() -> None:
+    seen: list[int] = []
+    cg.cover("grid", "uniform:2/pair", progress=lambda run: seen.append(run.n_episodes))
+    assert seen == sorted(seen)
+    assert seen
+    with pytest.raises(cg.BadInput, match="progress is True, None or a function"):
+        cg.cover("grid", "uniform:2/pair", progress="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("always")
+def test_a_notebook_gets_one_element_that_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages: list[str] = []
+
+    class Handle:
+        def update(self, page: str) -> None:
+            pages.append(page)
+
+    def show(page: str, *, display_id: bool) -> Handle:
+        assert display_id
+        assert not pages
+        pages.append(page)
+        return Handle()
+
+    tools = types.ModuleType("IPython.display")
+    tools.HTML, tools.display = str, show  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", tools)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    cg.cover("grid", "uniform:50/pair", progress=True)
+    assert len(pages) > 1
+    assert all(page.startswith("<progress max='1' value='0.") for page in pages)
+    assert watching.as_html(Outlook(None, "a < b")) == "<progress max='1'></progress>  a &lt; b"
+
+
+@pytest.mark.usefixtures("always")
+def test_the_command_line_shows_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for quiet in (True, False):
+        run = start(cg.make("grid"), "uniform:30/pair", CoverSettings())
+        cli_progress.watch(run, quiet=quiet)
+        assert run.covered
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert ("; hardest: row " in said.err) is not quiet
