@@ -38,7 +38,8 @@ from covgame.players.compiled import blocks
 from covgame.rng import uniforms
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.state import counts_arrays
-from covgame.targets.requests import drop_rarely_reached, parse_request
+from covgame.targets.reaching import drop_rarely_reached
+from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from covgame.types import ANY, END, Shape
 from tests.worlds import dense_kernel, random_counts, random_policy, worlds

@@ -29,6 +29,7 @@ from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
 from covgame.sources.maps import bins
 from covgame.sources.simulated import SimulatedSource
+from covgame.targets.groups import groups
 from covgame.targets.requests import cells, proportional, uniform
 from covgame.targets.target import Target
 from covgame.types import END, Policy, Shape
@@ -75,6 +76,7 @@ __all__ = [
     "default_game",
     "explore",
     "functionals",
+    "groups",
     "identify",
     "learnt_model",
     "load",

@@ -19,6 +19,7 @@ from covgame.runs.run import Run
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import RunFolder
 from covgame.store.state import counts_from
+from covgame.targets.requests import Request
 from covgame.types import Shape
 
 
@@ -29,6 +30,7 @@ def load(
     env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
+    target: Request | None = None,
 ) -> Run:
     """Open a run, at the last point that was saved; nothing is played.
 
@@ -39,6 +41,8 @@ def load(
             to be handed over again.
         planner: The same.
         adversary: The same.
+        target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
+            as one goes: their groups are not known beforehand.
 
     Returns:
         A ``Coverage``, ``Exploration`` or ``Identification``, whatever it was.
@@ -57,10 +61,10 @@ def load(
     if folder.manifest.get("command") in ("explore", "identify"):
         begin: Callable[[], Run] = learn.reopen(folder, max_episodes, env)
     else:
-        begin = cover.reopen(folder, max_episodes, env, planner, adversary)
+        begin = cover.reopen(folder, max_episodes, env, planner, adversary, target)
     run = _take_up(folder, begin)
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
-        run.stopped = run.FINISHED
+        run.stopped = run.stop_reason
     return run
 
 
@@ -71,6 +75,7 @@ def resume(
     env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
+    target: Request | None = None,
     progress: Callable[[Any], None] | None = None,
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
@@ -82,6 +87,8 @@ def resume(
             to be handed over again.
         planner: The same.
         adversary: The same.
+        target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
+            as one goes: their groups are not known beforehand.
         progress: Called with the run after every block of episodes.
 
     Returns:
@@ -98,10 +105,10 @@ def resume(
         >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
         (False, True)
     """
-    run = load(path, max_episodes, env=env, planner=planner, adversary=adversary)
+    run = load(path, max_episodes, env=env, planner=planner, adversary=adversary, target=target)
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
-    return run if run.stopped == run.FINISHED else to_the_end(run, progress)
+    return run if run.stopped is not None else to_the_end(run, progress)
 
 
 def learnt_model(path: str | Path) -> LearntModel:
