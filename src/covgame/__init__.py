@@ -25,6 +25,7 @@ from covgame.runs.cover import Coverage, cover
 from covgame.runs.learn import explore, identify
 from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.opening import learnt_model, load, resume
+from covgame.runs.rewards import rewards
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
 from covgame.sources.maps import bins
@@ -85,6 +86,7 @@ __all__ = [
     "plan",
     "proportional",
     "resume",
+    "rewards",
     "rounds",
     "uniform",
 ]

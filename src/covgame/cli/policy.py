@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from covgame.cli.messages import print_json
 from covgame.cli.options import common_options
 from covgame.planning import number
 from covgame.runs.opening import is_finished, learnt_model
+from covgame.runs.rewards import names_in
 
 WIDEST_TABLE = 40
 
@@ -44,7 +46,7 @@ def _plan_on_run(path: Path, reward: Path) -> dict[str, Any]:
     from covgame.pac.files import load_reward
 
     model = learnt_model(path)
-    wanted = load_reward(reward, model.shape)
+    wanted = load_reward(reward, model.shape, partial(names_in, path))
     best = model.plan(wanted)
     return {
         "policy": best.to_list(),

@@ -109,10 +109,14 @@ class SeenRows(_ByStates):
 
 @dataclass(frozen=True, eq=False)
 class SeenGroups(_ByStates):
-    """Every value that a function has had on the pairs that were seen."""
+    """Every value that a function has had on the pairs that were seen.
+
+    Every pair is tried a few times as well, in search of values that have not come up yet.
+    """
 
     groups: Grouped | None  # None: the function was not handed over again
     count: float
+    tries: int
 
     def check(self) -> None:
         if self.groups is None:
@@ -127,14 +131,16 @@ class SeenGroups(_ByStates):
         assert self.groups is not None  # noqa: S101 - checked just before
         pairs = _seen_pairs(game, seen)
         shape = game.target.shape
-        return self.groups.on_pairs(shape, pairs, game.target.groups)
+        target = self.groups.on_pairs(shape, pairs, game.target.groups)
+        rows = pair_rows(shape.actions, pairs)
+        return target.with_more(shape.states, rows, np.full(len(rows), float(self.tries)))
 
     def resized(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
         del seen, without
         return game.target
 
     def to_dict(self) -> dict[str, Any]:
-        return {"count": self.count, "per": "group"}
+        return {"count": self.count, "per": "group", "tries": self.tries}
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,8 +43,7 @@ AnyTarget = Request | Target | str | Path
 
 DEFAULT_TARGET = "uniform:10/pair"
 NO_TARGET = (
-    "no target given: every action in every state 10 times, at any stage "
-    f"({DEFAULT_TARGET}); --target asks for something else"
+    f"no target given: every action in every state 10 times, at any stage ({DEFAULT_TARGET})"
 )
 MANY_STAGES = 20
 """With more stages, a target per stage is seldom what somebody means."""
@@ -143,7 +142,8 @@ def _on_unknown(
     if isinstance(request, Grouped):
         if rare is not None:
             raise BadInput("--min-reach leaves out cells, pairs and states, not groups")
-        return Asked(nothing, Growth(SeenGroups(_shown_by(request, source), request.count)))
+        shown = _shown_by(request, source)
+        return Asked(nothing, Growth(SeenGroups(shown, request.count, request.tries)))
     if isinstance(request, Listed) and not source.discovers_states:
         names = source.names if isinstance(source, ExternalSource) else None
         return Asked(request.on(source.shape, names), Growth(None, rare))
@@ -263,8 +263,10 @@ def ask_again(
             seen = _transitions(environment, growing.count, pairs)
             return Asked(seen.first(source.shape), Growth(seen), never)
         if growing.per == "group":
-            handed = None if target is None else _shown_by(target, source)
-            request = SeenGroups(handed and replace_count(handed, growing.count), growing.count)
+            handed = None
+            if target is not None:
+                handed = replace(_shown_by(target, source), count=growing.count)
+            request = SeenGroups(handed, growing.count, growing.tries)
         elif growing.per == "label":
             request = _by_label(listed, source)
         else:
@@ -272,11 +274,6 @@ def ask_again(
         return _with_left_out(Asked(_nothing(source.shape), Growth(request, rare)), never)
 
     return begin
-
-
-def replace_count(groups: Grouped, count: float) -> Grouped:
-    """The function of a request with the count of a run."""
-    return replace(groups, count=count)
 
 
 def _with_left_out(asked: Asked, never: list[tuple[Row, float]]) -> Asked:

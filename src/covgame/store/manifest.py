@@ -18,6 +18,7 @@ class GrowingRequest(BaseModel):
 
     count: Annotated[Number, Field(ge=0)]
     per: Literal["cell", "pair", "state", "transition", "group", "label"]
+    tries: Index = 0  # of every action in every state, in search of groups
 
 
 class CoverManifest(BaseModel):

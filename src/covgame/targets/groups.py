@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,12 +32,13 @@ class Grouped:
 
     function: GroupFunction = field(repr=False)
     count: float
+    tries: int = 1
     state: Shown = int
     action: Shown = int
 
     def shown_as(self, state: Shown, action: Shown) -> Grouped:
         """The same, for states and actions that are known by something else than numbers."""
-        return Grouped(self.function, self.count, state, action)
+        return replace(self, state=state, action=action)
 
     def named(self, names: Names) -> Grouped:
         """The same, for states and actions with these names."""
@@ -91,7 +92,7 @@ class Grouped:
         return name
 
 
-def groups(function: GroupFunction, count: float) -> Grouped:
+def groups(function: GroupFunction, count: float, *, tries: int = 1) -> Grouped:
     """Ask for every value of a function of state and action, each as often, at whatever stage.
 
     Args:
@@ -100,6 +101,8 @@ def groups(function: GroupFunction, count: float) -> Grouped:
             name or number. Pairs with the same value are one group and counted together; None
             means that a pair is not wanted.
         count: Visits of each group.
+        tries: Where states show themselves only as one goes, nobody knows which groups there are,
+            so that every action of every state seen is tried so often as well, in search of more.
 
     Returns:
         A request for ``cover`` and ``plan``. Output calls groups by their value.
@@ -116,7 +119,9 @@ def groups(function: GroupFunction, count: float) -> Grouped:
     check_count("groups", count)
     if not callable(function):
         raise BadInput(f"groups takes a function of state and action, not {function!r}")
-    return Grouped(function, float(count))
+    if not hasattr(tries, "__index__") or tries < 0:
+        raise BadInput(f"tries is a whole number from 0 on, not {tries!r}")
+    return Grouped(function, float(count), int(tries))
 
 
 def _by_name(names: Any) -> Shown:

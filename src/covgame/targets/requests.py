@@ -280,7 +280,10 @@ def cells(
         if isinstance(counts, np.ndarray):
             return CellCounts(counts.astype(np.float64))
         return Listed(
-            tuple((_index(h), _called(s), _maybe_called(a), float(c)) for h, s, a, c in counts)
+            tuple(
+                (_index(h), called(s), None if a is None else called(a), float(c))
+                for h, s, a, c in counts
+            )
         )
     except (TypeError, ValueError) as error:
         raise BadInput(
@@ -292,15 +295,11 @@ def _index(value: int | None) -> int | None:
     return None if value is None else operator.index(value)
 
 
-def _called(value: Any) -> int | str:
+def called(value: Any) -> int | str:
     """A number as it is, anything else by what it is called."""
     if isinstance(value, str | tuple | Enum):
         return label_of(value)
     return operator.index(value)
-
-
-def _maybe_called(value: Any) -> int | str | None:
-    return None if value is None else _called(value)
 
 
 def parse_request(text: str) -> Request:

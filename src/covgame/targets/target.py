@@ -34,6 +34,16 @@ class Groups:
     group: IntArray  # (memberships,), which name
     pair: IntArray  # (memberships,), s A + a
 
+    def only(self, numbers: IntArray) -> Groups:
+        """Some of them, numbered anew; memberships in order."""
+        again = np.full(len(self.names), -1, dtype=np.int64)
+        again[numbers] = np.arange(len(numbers))
+        group = again[self.group]
+        group, pair = group[group >= 0], self.pair[group >= 0]
+        order = np.lexsort((pair, group))
+        names = tuple(self.names[number] for number in numbers.tolist())
+        return Groups(names, group[order], pair[order])
+
     def row_of(self, number: int) -> tuple[int, int, int]:
         """How a target's rows refer to a group: by a state below ANY."""
         return ANY, FIRST_GROUP - number, ANY
@@ -66,7 +76,8 @@ class Target:
         """So many visits of each group; those that are empty or ask for nothing are left out."""
         filled = np.bincount(groups.group, minlength=len(groups.names)) > 0
         asked = np.flatnonzero((counts > 0) & filled)
-        rows = np.array([groups.row_of(number) for number in asked.tolist()], dtype=np.int64)
+        groups = groups.only(asked)
+        rows = np.array([groups.row_of(number) for number in range(len(asked))], dtype=np.int64)
         return cls(shape, rows.reshape(-1, 3), _addable(counts[asked]), groups)
 
     @classmethod
@@ -206,7 +217,13 @@ class Target:
 
     def keep(self, wanted: BoolArray) -> Target:
         """Only some of the rows."""
-        return replace(self, rows=self.rows[wanted], counts=self.counts[wanted])
+        kept = replace(self, rows=self.rows[wanted], counts=self.counts[wanted])
+        if kept.groups is None:
+            return kept
+        numbers = FIRST_GROUP - kept.rows[kept.of_group, 1]
+        rows = kept.rows.copy()
+        rows[kept.of_group, 1] = FIRST_GROUP - np.arange(len(numbers))
+        return replace(kept, rows=rows, groups=kept.groups.only(numbers))
 
     def remainder(self, wanted: BoolArray, counts: FloatArray) -> Target:
         """Only some of the rows, with other counts."""
