@@ -122,6 +122,31 @@ def test_transitions_stopped_and_resumed_are_unbroken(env: Any, tmp_path: Path) 
         assert run.target.counts.tolist() == whole.target.counts.tolist()
 
 
+def test_transitions_of_a_table_that_is_played_by_its_own_steps(tmp_path: Path) -> None:
+    lake = "gym:FrozenLake-v1"
+    whole = cg.cover(lake, "uniform:2/transition", horizon=15, out=tmp_path / "whole")
+    cg.cover(lake, "uniform:2/transition", horizon=15, out=tmp_path / "parts", max_episodes=5)
+    for stop in (6, 40, 5000):
+        cg.resume(tmp_path / "parts", max_episodes=stop)
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+    model = cg.make(lake, 15).require_model("this")
+    moves = possible_moves(model.transitions, last_step=True)  # its last step shows where it led
+    times, _ = moves_of(episodes_of(tmp_path / "whole"), 4)
+    listed = zip(*np.divmod(moves.pair, 4), moves.successor, strict=True)
+    assert set(times) == {(int(s), int(a), int(t)) for s, a, t in listed}
+    assert min(times.values()) >= 2
+    assert whole.min_episodes == cg.plan(lake, "uniform:2/transition", horizon=15).min_episodes
+
+
+def test_no_transitions_take_no_episode() -> None:
+    for asked in ({}, {"min_reach": 1.0}):
+        count = 0 if not asked else 3
+        run = cg.cover("riverswim:states=4,horizon=6", f"uniform:{count}/transition", **asked)  # type: ignore[arg-type]
+        assert run.covered
+    assert cg.cover("chain:states=3,horizon=4", "uniform:0/transition").n_episodes == 0
+    assert cg.cover(Door, "uniform:0/transition").covered
+
+
 def test_transitions_in_words_and_in_json(tmp_path: Path) -> None:
     run = cg.cover(Door, "uniform:9/transition", max_episodes=6, out=tmp_path / "run")
     answer = json.loads((tmp_path / "run" / "result.json").read_text())
@@ -275,6 +300,16 @@ def test_groups_of_a_model_are_kept_with_the_run(tmp_path: Path) -> None:
     assert cg.certify(tmp_path / "parts").numbers == {"rows": 4, "visits": 48.0}
     again = cg.plan("riverswim:states=4,horizon=8", str(tmp_path / "whole" / "target.json"))
     assert again.min_episodes == whole.min_episodes  # a target file can hold groups
+
+
+@pytest.mark.parametrize("play", ["exact", "lazy", "counts"])
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_groups_are_covered_whoever_plays(play: Any, preset: Any) -> None:
+    wanted = cg.groups(lambda state, action: "end" if state in (0, 3) else action, 30)
+    run = cg.cover("riverswim:states=4,horizon=8", wanted, play=play, preset=preset)
+    visits = run.counts.visits.sum(axis=0)
+    assert run.covered
+    assert min(visits[[0, 3]].sum(), visits[[1, 2], 0].sum(), visits[[1, 2], 1].sum()) >= 30
 
 
 def test_min_reach_of_groups_is_the_chance_to_visit_one_of_them(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _on_model(
     asked = resolve_target(request, model, last_step=last_step)
     wanted = drop_rarely_reached(asked, model.transitions, settings.min_reach)
     check_reachable(wanted.target, model.transitions)
-    if isinstance(request, Uniform) and request.per == "transition":
+    if isinstance(request, Uniform) and request.per == "transition" and len(wanted.target):
         kept = wanted.target.rows[:, 1] * model.shape.actions + wanted.target.rows[:, 2]
         seen = _transitions(environment, request.count, kept)
         return Asked(seen.first(model.shape), Growth(seen), wanted.dropped)
