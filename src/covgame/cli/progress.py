@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from covgame import waiting
 from covgame.cli.messages import say
 from covgame.game.progress import Progress, progress_of
-from covgame.pac.parts import Phase
+from covgame.pac.tasks import PhaseReport
 from covgame.planning import number
 from covgame.runs.cover import Coverage
 from covgame.runs.learning_run import LearningRun
@@ -46,9 +47,8 @@ def _watch_covering(run: Coverage) -> None:
     """A bar, or a line now and then: how much is covered, and what is left."""
     with _display() as show:
         pacer = _Pacer(show)
-        with _excuse(COMPILING) as started:
+        with _excuse(COMPILING):
             for _ in play(run):
-                started()
                 pacer.after_block(run)
 
 
@@ -69,15 +69,21 @@ class _Pacer:
 
 
 @contextmanager
-def _excuse(sentence: str) -> Iterator[Callable[[], None]]:
-    """Say the sentence if what follows has not started after a second."""
-    timer = threading.Timer(SECONDS_UNTIL_EXCUSE, lambda: say(sentence))
-    timer.daemon = True
-    timer.start()
+def _excuse(sentence: str) -> Iterator[None]:
+    """Say the sentence once if what follows has to wait for the compiler."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(SECONDS_UNTIL_EXCUSE):
+            if waiting.for_compiler():
+                say(sentence)
+                return
+
+    threading.Thread(target=look, daemon=True).start()
     try:
-        yield timer.cancel
+        yield
     finally:
-        timer.cancel()
+        over.set()
 
 
 @contextmanager
@@ -156,7 +162,7 @@ def _watch_learning(run: LearningRun) -> None:
             due = time.monotonic() + SECONDS_BETWEEN_LINES
 
 
-def in_words(phase: Phase, epsilon: float) -> str:
+def in_words(phase: PhaseReport, epsilon: float) -> str:
     """A finished part as a sentence."""
     said = f"{phase.name}: {number(phase.episodes)} episodes"
     if phase.bound is None:

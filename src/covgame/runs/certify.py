@@ -349,7 +349,7 @@ def _replayed(
     fresh = Counts(data.counts.shape, pooled=data.counts.pooled)
     learner = CertifiedIdentification(fresh, structure, claimed.epsilon, claimed.delta, earned)
     while learner.counts.n_episodes < len(data.episodes):
-        part = learner.next_part()
+        part = learner.next_task()
         if part is None:
             break
         first = learner.counts.n_episodes
@@ -369,6 +369,7 @@ def _checked(data: _Data, claimed: CertificateFile, numbers: dict[str, float]) -
     known = claimed.structure
     believed: dict[str, Any] = {
         "delta": claimed.delta,
+        "states": claimed.shape[1],
         "pooled": claimed.pooled,
         "same_rewards": known.same_rewards,
         "can_end": known.can_end,

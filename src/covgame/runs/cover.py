@@ -24,7 +24,7 @@ from covgame.game.growth import Growth
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
-from covgame.pac.parts import AnyPart, Part
+from covgame.pac.tasks import CoverTask, Task
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted
@@ -34,7 +34,7 @@ from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.runs.text import coverage_text
 from covgame.sources.environments import as_environment
 from covgame.sources.external import ExternalSource
-from covgame.sources.maps import StateFunction
+from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, TARGET, RunFolder
 from covgame.store.state import game_arrays, restore_game, target_from
 from covgame.targets.moves import moves_target
@@ -124,6 +124,11 @@ class Coverage(Run):
         return self.stopped == "interrupted" and self.is_large
 
     @property
+    def bound_at_hand(self) -> float | None:
+        """phi*, if nobody has to wait for it."""
+        return self.min_episodes if not self.is_large or "min_episodes" in vars(self) else None
+
+    @property
     def is_large(self) -> bool:
         """Whether phi* takes a while."""
         return self.target.shape.cells > LARGE
@@ -187,15 +192,15 @@ class Coverage(Run):
     def task_seed(self) -> int:
         return self.settings.seed
 
-    def next_task(self) -> AnyPart | None:
+    def next_task(self) -> Task | None:
         if self.done:
             return None
         if self.growth.request is not None:
             self.growth.request.check()
         rounds = self.settings.play == "lazy"
-        return Part("cover", self.game, growth=self.growth, rounds=rounds)
+        return CoverTask("cover", self.game, growth=self.growth, rounds=rounds)
 
-    def tell(self, task: AnyPart) -> bool:
+    def tell(self, task: Task) -> bool:
         del task  # its game is ours
         return True
 
@@ -247,7 +252,8 @@ class Coverage(Run):
         restore_game(self.game, arrays)
         self.growth.restore(arrays)
         if isinstance(self.source, ExternalSource):
-            self.source.recall(self.game.allowed)
+            visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
+            self.source.masks.recall(self.game.allowed, visited)
         if "left_out_rows" in arrays:
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
@@ -259,7 +265,7 @@ def cover(
     target: AnyTarget | None = None,
     *,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
     preset: CoverPreset = "default",

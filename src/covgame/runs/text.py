@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from covgame.game.growing import TRIES, SeenLabels
-from covgame.pac.parts import Phase
+from covgame.pac.tasks import PhaseReport
 from covgame.planning import number
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def coverage_facts(run: Coverage) -> Facts:
         ("covered", _extent(run)),
         ("episodes", f"{number(run.n_episodes)} ({_how(run)})"),
     ]
-    if run.min_episodes:
+    if run.bound_at_hand:
         facts.append(("lower bound", _comparison(run)))
     if run.growth.request is not None and run.environment.model is None:
         facts.append(("states seen", _seen(run)))
@@ -163,7 +163,7 @@ def learning_facts(run: LearningRun) -> Facts:
     return [*facts, ("run", str(run.path))] if run.path else facts
 
 
-def describe(phase: Phase) -> str:
+def describe(phase: PhaseReport) -> str:
     """A phase in one line."""
     bound = "" if phase.bound is None else f"{phase.bound:.4g}"
     most = f"{number(phase.largest)}" if phase.largest else ""

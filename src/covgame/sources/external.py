@@ -19,6 +19,7 @@ from covgame.game.game import Revise
 from covgame.imports import said
 from covgame.names import Names
 from covgame.rng import episode_seed, uniforms
+from covgame.sources.masks import Masks
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import Stepper
 from covgame.types import END, BoolArray, Policy, Shape
@@ -49,16 +50,17 @@ class ExternalSource:
         *,
         allowed: BoolArray | None = None,  # (S, A), where that is known beforehand
         pay: Pay | None = None,
+        most_states: int | None = None,  # an upper bound, where somebody relies on it
     ) -> None:
         self.stepper, self.states = stepper, states
         self.horizon, self.seed = horizon, seed
-        self.allowed = None if allowed is None else allowed.copy()
-        self.pay = pay or Pay()
+        self.masks = Masks(len(stepper.actions), allowed)
+        self.pay, self.most_states = pay or Pay(), most_states
 
-    def recall(self, allowed: BoolArray | None) -> None:
-        """Take up which actions were seen to be allowed, unless that is known already."""
-        if self.allowed is None and allowed is not None:
-            self.allowed = allowed.copy()
+    @property
+    def allowed(self) -> BoolArray | None:
+        """(S, A), what was allowed at some visit; None if nothing is ever forbidden."""
+        return self.masks.ever
 
     def seeded(self, seed: int) -> ExternalSource:
         """The same environment with other episodes."""
@@ -95,7 +97,9 @@ class ExternalSource:
     def shape(self) -> Shape:
         """With room for states that are still to be discovered."""
         room = self.states.size
-        if self.states.discovered:
+        if self.states.discovered and self.most_states is not None:
+            room = self.most_states
+        elif self.states.discovered:
             room = FIRST_ROOM
             while room < self.states.size:
                 room *= 2
@@ -129,76 +133,70 @@ class ExternalSource:
             ) from error
 
     def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
-        drawn = policy.is_stochastic
+        drawn, step, paid = policy.is_stochastic, self.stepper.step, self.pay.rewards
         numbers = uniforms(self.seed, STREAM, episode, self.horizon).tolist() if drawn else []
         observation, mask = self.stepper.reset(episode_seed(self.seed, STREAM, episode))
-        state = self._state(observation, mask)
+        self.masks.now = None
+        state, last = self._state(observation, mask), self.horizon - 1
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         steps: list[tuple[int, int, float, int]] = []
         cut_at: int | None = None
         for h in range(self.horizon):
-            number = numbers[h] if drawn else 0.0
-            action = self._action(policy, h, state, number)
-            seen = self.stepper.step(action)
-            reward = _checked_reward(seen.reward, self.pay.rewards)
-            over = bool(seen.terminated) or bool(seen.truncated) or h + 1 == self.horizon
-            following = END if seen.terminated else self._state(seen.observation, seen.mask)
-            if seen.truncated and following != END and h + 1 < self.horizon:
+            action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
+            observation, earned, terminated, truncated, mask = step(action)
+            reward = _checked_reward(earned, paid)
+            following = END if terminated else self._state(observation, mask)
+            if truncated and not terminated and h < last:
                 # Nobody gets further from here, whatever the state: for a learner it is over.
                 cut_at, following = following, END
             steps.append((state, action, reward, following))
-            if over:
+            if terminated or truncated or h == last:
                 break
-            if revise is not None and max(state, following) < known:
-                cell = h * pairs + state * policy.actions + action
-                policy = revise(cell, following) or policy
+            if revise is not None and state < known and following < known:
+                policy = revise(h * pairs + state * policy.actions + action, following) or policy
             elif state >= known:
                 revise = None  # the rest of this episode is off the map
             state = following
-        self._check_return(sum(reward for _, _, reward, _ in steps))
+        self._check_return(steps)
         return Episode.of_steps(steps, cut_at)
 
-    def _check_return(self, paid: float) -> None:
+    def _check_return(self, steps: list[tuple[int, int, float, int]]) -> None:
         most = self.pay.most
-        if most is not None and paid > most + 1e-9:
+        if most is None:
+            return
+        paid = sum(reward for _, _, reward, _ in steps)
+        if paid > most + 1e-9:
             raise EnvironmentFailed(
                 f"an episode paid {paid:g}, more than the {most:g} of --return-range"
             )
 
     def _state(self, observation: Any, mask: Any) -> int:
         state = self.states.index(observation)
+        if self.most_states is not None and state >= self.most_states:
+            raise EnvironmentFailed(
+                f"it showed more states than the {self.most_states:,} of --most-states"
+            )
         if mask is not None:
-            self._allow(state, mask)
+            self.masks.show(state, mask, self.shape.states)
         return state
 
-    def _allow(self, state: int, mask: Any) -> None:
-        """Remember which actions a state has."""
-        allowed = np.asarray(mask).astype(np.bool_)
-        if allowed.shape != (len(self.stepper.actions),) or not allowed.any():
-            raise EnvironmentFailed(f"it showed the action mask {mask!r}, which allows nothing")
-        rows = self.shape.states
-        if self.allowed is None or len(self.allowed) < rows:
-            grown = np.ones((rows, len(self.stepper.actions)), dtype=np.bool_)
-            if self.allowed is not None:
-                grown[: len(self.allowed)] = self.allowed
-            self.allowed = grown
-        self.allowed[state] = allowed
-
     def _action(self, policy: Policy, h: int, state: int, number: float) -> int:
-        """The policy's action, or the first allowed one where that is unknown or forbidden."""
-        allowed = self.allowed[state] if self.allowed is not None else None
-        if state < policy.table.shape[1]:
-            if policy.is_stochastic:
-                reached = np.cumsum(policy.table[h, state])
+        """The policy's action, as far as it has one and that is allowed."""
+        action, table = None, policy.table
+        if state < table.shape[1]:
+            if table.ndim == 3:
+                reached = np.cumsum(table[h, state])
                 action = min(int(np.searchsorted(reached, number, side="right")), len(reached) - 1)
             else:
-                action = int(policy.table[h, state])
-            if allowed is None or allowed[action]:
+                action = int(table[h, state])
+            if self.masks.ever is None:
                 return action
-        return 0 if allowed is None else int(allowed.argmax())
+        return self.masks.permitted(action, state)
 
 
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:
+    if type(reward) is float and allowed is None and math.isfinite(reward):
+        return reward
     try:
         value = float(reward)
     except (TypeError, ValueError):

@@ -200,7 +200,8 @@ def check_exists(
     for name, value, size in sizes:
         if value is not None and not (isinstance(value, int) and 0 <= value < size):
             raise BadInput(
-                f"{where}: {name} {value} does not exist, there are {size} {name}s (0 to {size - 1})"
+                f"{where}: {name} {value} does not exist, there are {size} {name}s "
+                f"(0 to {size - 1})"
             )
     stage, state, action = row
     return stage, state, None if action is None else int(action)

@@ -177,6 +177,11 @@ class Target:
         return whole
 
     @cached_property
+    def largest_whole_count(self) -> float:
+        """The largest of them, 0 if there are none."""
+        return float(self.whole_counts.max(initial=0.0))
+
+    @cached_property
     def by_cell(self) -> tuple[IntArray, IntArray]:
         """The rows of every cell: (start, row), cell i owning row[start[i]:start[i+1]]."""
         order = np.argsort(self.members.cell, kind="stable")
@@ -186,9 +191,16 @@ class Target:
 
     def rows_of_cell(self, cell: int) -> list[int]:
         """The rows that a visit of the cell (flat index) counts for, in order."""
-        start, row = self.by_cell
-        rows: list[int] = row[start[cell] : start[cell + 1]].tolist()
+        rows = self._looked_up.get(cell)
+        if rows is None:
+            start, row = self.by_cell
+            rows = self._looked_up[cell] = row[start[cell] : start[cell + 1]].tolist()
         return rows
+
+    @cached_property
+    def _looked_up(self) -> dict[int, list[int]]:
+        """Rows of cells that somebody asked for: environments ask at every step."""
+        return {}
 
     def cell_counts(self) -> FloatHSA:
         """c_h(s,a) of the rows that name one cell."""
