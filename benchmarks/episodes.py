@@ -29,7 +29,7 @@ from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import CoverSettings
 from covgame.sources.simulated import SimulatedSource
-from covgame.targets.requests import drop_rarely_reached
+from covgame.targets.reaching import drop_rarely_reached
 
 CHAIN = "doublechain:length=31,horizon=20"
 LONG = 3000  # visits a cell: more than is played here

@@ -437,7 +437,7 @@ def test_min_reach_lists_what_it_leaves_out(tmp_path: Path) -> None:
     "wrong",
     [
         ["nowhere", "--target", "uniform:1"],
-        ["grid"],
+        ["grid", "--target", "unifrom:1"],
         ["grid", "--target", "uniform:x"],
         ["grid", "--target", "uniform:1", "--seed", "-4"],
         ["grid", "--target", "uniform:1", "--preset", "best"],

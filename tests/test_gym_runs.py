@@ -148,7 +148,7 @@ def test_without_a_table_only_what_is_seen_can_be_asked_for() -> None:
     env = cg.make("gym:Blackjack-v1", horizon=5)
     with pytest.raises(UnknownModel):
         cg.cover(env, "proportional:5")
-    with pytest.raises(UnknownModel):
+    with pytest.raises(BadInput, match="as they appear"):
         cg.cover(env, cg.cells([(0, 0, 0, 1)]))
     with pytest.raises(BadInput, match="min-reach"):
         cg.cover(env, "uniform:5", min_reach=0.1)

@@ -20,6 +20,7 @@ from covgame.errors import BadInput, TooLarge
 from covgame.game.adversary import TargetAware
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.game.growing import SeenRows
 from covgame.game.growth import Growth
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.mdp.transitions import Transitions
@@ -351,7 +352,7 @@ def test_a_part_that_waits_for_its_first_episode() -> None:
     game = Game(Target.of_cells(np.zeros(SHAPE.hsa)), planner, TargetAware(), counts)
     assert CoverTask("", game).over
     assert CoverTask("", game, growth=Growth()).over
-    waiting = CoverTask("", game, growth=Growth(uniform(2)))
+    waiting = CoverTask("", game, growth=Growth(SeenRows(uniform(2))))
     assert not waiting.over
     assert waiting.left is None
     counts.n_episodes = 1

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import covgame as cg
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.targets.requests import drop_rarely_reached, parse_request
+from covgame.targets.reaching import drop_rarely_reached
+from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from covgame.types import ANY, Shape
 from tests.worlds import (

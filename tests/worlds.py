@@ -13,7 +13,8 @@ from scipy.optimize import linprog
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.targets.requests import drop_rarely_reached, parse_request
+from covgame.targets.reaching import drop_rarely_reached
+from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from covgame.types import ANY, END, FloatArray, FloatHSA, Policy, Shape
 

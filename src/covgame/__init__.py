@@ -26,10 +26,12 @@ from covgame.runs.driving import Driver, OpenEpisode
 from covgame.runs.learn import explore, identify
 from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.opening import learnt_model, load, resume
+from covgame.runs.rewards import rewards
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
 from covgame.sources.maps import bins
 from covgame.sources.simulated import SimulatedSource
+from covgame.targets.groups import groups
 from covgame.targets.requests import cells, proportional, uniform
 from covgame.targets.target import Target
 from covgame.types import END, Policy, Shape
@@ -78,6 +80,7 @@ __all__ = [
     "default_game",
     "explore",
     "functionals",
+    "groups",
     "identify",
     "learnt_model",
     "load",
@@ -86,6 +89,7 @@ __all__ = [
     "plan",
     "proportional",
     "resume",
+    "rewards",
     "rounds",
     "uniform",
 ]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-Row = tuple[int | None, int, int | None]
-"""A cell or group of cells as people write it: (stage, state, action), None for any."""
+Row = tuple[int | None, Any, int | None]
+"""A cell or group of cells as people write it: (stage, state, action), None for any.
+
+The state is a number; a text in its place names a group, or a state that has not appeared yet.
+"""
 
 
 class CovgameError(Exception):
@@ -70,6 +74,8 @@ class Infeasible(SolverFailed):
 def describe_row(row: Row) -> str:
     """``(stage 2, state 7, any action)``."""
     stage, state, action = row
+    if isinstance(state, str) and stage is None and action is None:
+        return f"({state})"
     stage_words = "any stage" if stage is None else f"stage {stage}"
     action_words = "any action" if action is None else f"action {action}"
     return f"({stage_words}, state {state}, {action_words})"

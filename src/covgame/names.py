@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AnySet
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from covgame.errors import Row
+from covgame.errors import BadInput, Row
 
 LONGEST = 80
 
@@ -34,8 +35,10 @@ class Names:
             words += f" / {self.action(action)}"
         return words if stage is None else f"stage {stage}: {words}"
 
-    def state(self, state: int) -> str:
-        """A state by its name, its place in the grid, or its number."""
+    def state(self, state: int | str) -> str:
+        """A state by its name, its place in the grid, or its number; a name as it is."""
+        if isinstance(state, str):
+            return state
         if self.states is not None and state < len(self.states):
             return self.states[state]
         if self.grid is not None:
@@ -48,6 +51,12 @@ class Names:
         if self.actions is not None and action < len(self.actions):
             return self.actions[action]
         return f"action {action}"
+
+    def transition(self, move: tuple[int, int, int | None]) -> str:
+        """A step and where it led, None for the end of the episode: ``OPEN / push -> LOCKED``."""
+        state, action, successor = move
+        led_to = "the end" if successor is None else self.state(successor)
+        return f"{self.state(state)} / {self.action(action)} -> {led_to}"
 
     def row(self, row: Row) -> list[int | str | None]:
         """A row as ``[stage, state, action]``, named where there are names."""
@@ -64,10 +73,68 @@ class Names:
         }
 
 
+@dataclass(frozen=True)
+class Labels:
+    """The numbers of states and actions by what people call them."""
+
+    states: Mapping[str, Sequence[int]]
+    actions: Mapping[str, Sequence[int]]
+
+    @classmethod
+    def of(cls, names: Names, states: int, actions: int) -> Labels:
+        """For a world of this size."""
+        return cls(
+            _numbers([names.state(number) for number in range(states)]),
+            _numbers([names.action(number) for number in range(actions)]),
+        )
+
+    def state(self, label: str, where: str) -> int:
+        """The number of a state; an unknown or ambiguous label is refused."""
+        return _number("state", label, self.states, where)
+
+    def action(self, label: str, where: str) -> int:
+        """The number of an action."""
+        return _number("action", label, self.actions, where)
+
+
+def _numbers(labels: Sequence[str]) -> dict[str, list[int]]:
+    numbers: dict[str, list[int]] = {}
+    for number, label in enumerate(labels):
+        numbers.setdefault(label, []).append(number)
+    return numbers
+
+
+def _number(what: str, label: str, known: Mapping[str, Sequence[int]], where: str) -> int:
+    found = known.get(label, ())
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadInput(
+            f"{where}: {len(found)} {what}s are called {label!r}; say which by number "
+            f"({', '.join(map(str, found[:5]))})"
+        )
+    raise BadInput(f"{where}: no {what} is called {label!r}; {closest(label, known)}")
+
+
+def closest(word: str, known: Mapping[str, Any] | Sequence[str]) -> str:
+    """What somebody may have meant, as half a sentence."""
+    close = difflib.get_close_matches(word, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    shown = list(known)[:5]
+    more = ", ..." if len(known) > len(shown) else ""
+    return f"there are {', '.join(map(repr, shown))}{more}"
+
+
 def label_of(value: Any) -> str:
     """What a state is called, from what an environment showed."""
-    text = " ".join(_words(value).split())
+    text = words_of(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def words_of(value: Any) -> str:
+    """The same, however long it is."""
+    return " ".join(_words(value).split())
 
 
 def _words(value: Any) -> str:

@@ -18,7 +18,9 @@ from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.notebook import facts_table, rows_table
 from covgame.sources.environments import as_environment
-from covgame.targets.requests import Request, drop_rarely_reached, parse_request
+from covgame.targets.groups import Grouped
+from covgame.targets.reaching import drop_rarely_reached
+from covgame.targets.requests import Listed, Request, Uniform, parse_request
 from covgame.targets.target import Target
 from covgame.types import FloatHSA, Policy
 
@@ -209,7 +211,7 @@ def plan(
     """
     environment = as_environment(env, horizon)
     model = environment.require_model("a plan")
-    wanted = resolve_target(target, model)
+    wanted = resolve_target(target, model, last_step=environment.opener is not None)
     reachable = drop_rarely_reached(wanted, model.transitions, min_reach)
     return Plan(
         environment.name,
@@ -241,17 +243,28 @@ def functionals(env: Any, *, epsilon: float, horizon: int | None = None) -> Func
     return complexity.functionals(model.transitions, model.rewards, float(epsilon))
 
 
-def resolve_target(target: Request | Target | str | Path, model: TabularMDP) -> Target:
-    """The target that a request, its text or a file means on a model."""
+def resolve_target(
+    target: Request | Target | str | Path, model: TabularMDP, *, last_step: bool = False
+) -> Target:
+    """The target that a request, its text or a file means on a model.
+
+    ``last_step``: whether the last step of an episode shows its next state.
+    """
     if isinstance(target, str | Path):
         target = parse_request(str(target))
+    if isinstance(target, Uniform):
+        return target.resolve(model.transitions, last_step=last_step)
+    if isinstance(target, Listed):
+        return target.on(model.shape, model.names)
+    if isinstance(target, Grouped):
+        return target.named(model.names).resolve(model.transitions)
     if isinstance(target, Target):
         if target.shape != model.shape:
             raise BadInput(f"the target is for {target.shape}, the environment {model.shape}")
         return target
     if not hasattr(target, "resolve"):
         raise BadInput(
-            "a target is covgame.uniform, proportional or cells, its text, or a file, "
+            "a target is covgame.uniform, proportional, cells or groups, its text, or a file, "
             f"not {type(target).__name__}"
         )
     return target.resolve(model.transitions)

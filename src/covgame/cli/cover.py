@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from covgame.cli.messages import say_unless
 from covgame.cli.options import common_options, reading_options, world_and_target
 from covgame.cli.playing import finish
+from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
 from covgame.runs.cover import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import CoverSettings
@@ -16,7 +19,7 @@ from covgame.sources.environments import as_environment
 
 
 @click.command()
-@world_and_target
+@partial(world_and_target, required=False)
 @reading_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run.")
 @click.option(
@@ -63,7 +66,7 @@ from covgame.sources.environments import as_environment
 @common_options
 def cover(
     env: str,
-    target: str,
+    target: str | None,
     horizon: int | None,
     states: str | None,
     actions: str | None,
@@ -84,6 +87,7 @@ def cover(
 
     \b
     ENV is a family (covgame envs), gym:NAME, py:MODULE:FACTORY or a covgame-mdp/1 file.
+    Without --target: uniform:10/pair, every action in every state 10 times.
     Ctrl-C saves what there is; covgame resume goes on.
     Examples:
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
@@ -92,6 +96,11 @@ def cover(
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary
     )
-    run = start(as_environment(env, horizon, states, actions), target, settings)
+    environment = as_environment(env, horizon, states, actions)
+    if target is None:
+        say_unless(quiet, NO_TARGET)
+    else:
+        say_unless(quiet, per_stage_hint(environment, target))
+    run = start(environment, target or DEFAULT_TARGET, settings)
     create_folder(run, out)
     finish(run, as_json, quiet)

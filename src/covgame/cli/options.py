@@ -14,7 +14,10 @@ from covgame.cli.messages import fail
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-TARGETS = "uniform:50, uniform:50/pair, uniform:50/state, proportional:500, or a file"
+TARGETS = (
+    "uniform:50, uniform:50/pair, uniform:50/state, uniform:20/transition, proportional:500, "
+    "or a file"
+)
 
 
 def common_options(command: Command) -> Command:

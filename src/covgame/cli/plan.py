@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 import covgame
-from covgame.cli.messages import print_json, say
+from covgame.cli.messages import print_json, say, say_unless
 from covgame.cli.options import common_options, world_and_target
 from covgame.flow.functionals import Functionals
 from covgame.planning import number
+from covgame.runs.asking import per_stage_hint
 from covgame.sources.environments import Environment
 
 LARGE = 20_000
@@ -75,6 +76,7 @@ def plan(
     environment = covgame.make(env, horizon)
     if not quiet:
         _warn_if_large(environment, with_functionals)
+        say_unless(False, per_stage_hint(environment, target) if target else None)
     answer: dict[str, Any] = {}
     pages = []
     if epsilon is not None:

@@ -13,7 +13,17 @@ from covgame.runs.cover import Coverage
 from covgame.runs.playing import save_answer
 from covgame.runs.run import Run
 
-EXIT_CODES = {"covered": 0, "rule": 0, "budget": 3, "failed": 4, "interrupted": INTERRUPTED}
+EXIT_CODES = {
+    "covered": 0,
+    "rule": 0,
+    "unseen": 3,
+    "budget": 3,
+    "failed": 4,
+    "interrupted": INTERRUPTED,
+}
+
+
+UNSEEN = "a state of the target never appeared; all is saved"
 
 
 def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
@@ -43,7 +53,9 @@ def _solve(run: Coverage, quiet: bool) -> None:
 def leave(run: Run, quiet: bool) -> NoReturn:
     """Exit; where work is left, say why and how to go on."""
     code = EXIT_CODES[run.stopped or "interrupted"]
-    if code and not quiet:
+    if run.stopped == "unseen":
+        say_unless(quiet, UNSEEN)
+    elif code and not quiet:
         why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
         more = " --max-episodes N" if code == 3 else ""
         say(f"{why}; all is saved, go on with: covgame resume {run.path}{more}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from covgame.pac.learnt import LearntModel
 from covgame.planning import number
 from covgame.runs.opening import is_finished, learnt_model, recommended
 from covgame.runs.policies import named_policy, policy_lines
+from covgame.runs.rewards import names_in
 from covgame.types import Policy
 
 
@@ -49,7 +51,7 @@ def _best(path: Path, model: LearntModel, reward: Path | None) -> tuple[Policy, 
     if reward is not None:
         from covgame.pac.files import load_reward
 
-        wanted = load_reward(reward, model.shape)
+        wanted = load_reward(reward, model.shape, partial(names_in, path))
         best = model.plan(wanted)
         return best, f"the best for {reward} on the learnt model", model.value(best, wanted)
     identified = recommended(path, model.shape)

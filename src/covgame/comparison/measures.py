@@ -30,7 +30,8 @@ from covgame.players.peers import episodes_to_cover
 from covgame.runs.learn import explore, identify
 from covgame.sources.environments import make
 from covgame.sources.simulated import SimulatedSource
-from covgame.targets.requests import drop_rarely_reached, parse_request, uniform
+from covgame.targets.reaching import drop_rarely_reached
+from covgame.targets.requests import parse_request, uniform
 from covgame.targets.target import Target
 from covgame.types import Policy
 

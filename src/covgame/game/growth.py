@@ -6,15 +6,16 @@ What was newly seen is asked for, too; rows that nobody can reach often enough a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from covgame.errors import Row
 from covgame.game.game import Game
-from covgame.targets.requests import Uniform
-from covgame.targets.target import Target
-from covgame.types import ANY, BoolArray, BoolHS, IntArray
+from covgame.game.growing import Growing
+from covgame.types import ANY, BoolArray, BoolHS
 
 INTERVAL = 50
 """The target takes up what was newly seen after every 50th part of the episodes so far."""
@@ -36,19 +37,37 @@ def next_look(episodes: int) -> int:
 class Growth:
     """How the target of a game changes.
 
-    With ``request`` it asks for every action of all that was seen so far (or every pair, or state);
-    what is new is taken up now and then, and whenever all is covered, so that a game ends only when
-    everything seen is covered. With ``rare`` it leaves out what that names, from time to time.
+    With ``request`` it asks for what that makes of all that was seen so far; what is new is taken
+    up now and then, and whenever all is covered, so that a game ends only when everything seen is
+    covered. With ``rare`` it leaves out what that names, from time to time.
     """
 
-    def __init__(self, request: Uniform | None = None, rare: Rare | None = None) -> None:
+    def __init__(self, request: Growing | None = None, rare: Rare | None = None) -> None:
         self.request, self.rare = request, rare
         self.left_out: list[tuple[Row, float]] = []  # and the bounds that say why
+        self.begun = False
 
     def begin(self, game: Game) -> None:
-        """Start from where a game stands."""
+        """Start from where a game stands, unless it is known how it came there."""
+        if self.begun:
+            return
+        self.begun = True
         self.taken_up = _seen(game) & _asked_for(game)
         self.next_growth = self.looked_at = game.counts.n_episodes
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All that decides when it changes next."""
+        if not self.begun or self.request is None:
+            return {}
+        times = np.array([self.next_growth, self.looked_at], dtype=np.int64)
+        return {"taken_up": self.taken_up, "growth_times": times}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from there; older runs do not say it."""
+        if {"taken_up", "growth_times"} <= arrays.keys():
+            self.taken_up = arrays["taken_up"].astype(np.bool_)
+            self.next_growth, self.looked_at = arrays["growth_times"].tolist()
+            self.begun = True
 
     def update(self, game: Game, allowed: BoolArray | None) -> bool:
         """After an episode: whether the target has changed. ``allowed`` is what is known by now."""
@@ -59,41 +78,43 @@ class Growth:
 
     def _take_up(self, game: Game, allowed: BoolArray | None) -> bool:
         """Ask for what was newly seen, and mind what was learnt of forbidden actions."""
-        counts = game.counts
-        self.next_growth = counts.n_episodes + max(1, counts.n_episodes // INTERVAL)
+        counts, request = game.counts, self.request
         seen = _seen(game)
         known = np.zeros_like(seen)
         known[:, : self.taken_up.shape[1]] = self.taken_up
-        more = self.request is not None and bool((seen & ~known).any())
-        if not (more or _differs(game.allowed, allowed)):
-            return False
-        self.taken_up = seen
-        self.make_room(game, counts.shape.states, allowed)
-        return True
+        more = request is not None and (bool((seen & ~known).any()) or request.outdated(game))
+        if changed := more or _differs(game.allowed, allowed):
+            self.taken_up = seen
+            self._allow(game, counts.shape.states, allowed)
+            target = request.grown(game, seen, self._left_out_rows()) if request else game.target
+            game.grow(target)
+        soonest = request.soonest(game) if request else None
+        pause = counts.n_episodes // INTERVAL
+        self.next_growth = counts.n_episodes + max(
+            1, pause if soonest is None else min(pause, soonest)
+        )
+        return changed
 
     def make_room(self, game: Game, states: int, allowed: BoolArray | None) -> None:
         """Build the target anew, for so many states."""
+        self._allow(game, states, allowed)
         target = game.target
+        if self.request is not None:
+            target = self.request.resized(game, self.taken_up, self._left_out_rows())
+        none = np.zeros((0, 3), dtype=np.int64)
+        game.grow(target.with_more(states, none, np.zeros(0)))
+
+    def _allow(self, game: Game, states: int, allowed: BoolArray | None) -> None:
         if allowed is not None:
-            known = np.ones((states, target.shape.actions), dtype=np.bool_)
+            known = np.ones((states, game.target.shape.actions), dtype=np.bool_)
             known[: len(allowed)] = allowed[:states]
             game.allow(known)
-        rows: IntArray = np.zeros((0, 3), dtype=np.int64)
-        count = 0.0
-        if self.request is not None:
-            target, count = _without_forbidden(game), float(self.request.count)
-            rows = self._new_rows(game, target, self.request)
-        game.grow(target.with_more(states, rows, np.full(len(rows), count)))
-
-    def _new_rows(self, game: Game, target: Target, request: Uniform) -> IntArray:
-        """What is asked for and not yet in the target."""
-        wanted = request.rows(self.taken_up, _allowed(game, self.taken_up.shape[1]))
-        known = set(map(tuple, target.rows.tolist())) | self._left_out_rows()
-        new = [row for row in wanted.tolist() if tuple(row) not in known]
-        return np.array(new, dtype=np.int64).reshape(-1, 3)
 
     def _left_out_rows(self) -> set[tuple[int, ...]]:
-        return {tuple(ANY if i is None else i for i in row) for row, _ in self.left_out}
+        return {
+            (ANY if h is None else h, int(s), ANY if a is None else a)
+            for (h, s, a), _ in self.left_out
+        }
 
     def _leave_out_rare(self, game: Game) -> bool:
         """Drop open rows that, as the data prove, no policy reaches often enough."""
@@ -124,10 +145,7 @@ def _seen(game: Game) -> BoolHS:
 
 def _asked_for(game: Game) -> BoolHS:
     """The (stage, state) in the target: a run may be stopped before it takes up what it saw."""
-    asked: BoolHS = np.zeros(game.counts.shape.hs, dtype=np.bool_)
-    stage, state, _ = game.target.rows.T
-    asked[stage[stage != ANY], state[stage != ANY]] = True
-    asked[:, state[stage == ANY]] = True
+    asked: BoolHS = np.logical_or.reduce(game.target.support, axis=2)
     return asked
 
 
@@ -135,16 +153,3 @@ def _differs(mine: BoolArray | None, theirs: BoolArray | None) -> bool:
     if theirs is None:
         return False
     return mine is None or mine.shape != theirs.shape or bool((mine != theirs).any())
-
-
-def _without_forbidden(game: Game) -> Target:
-    """Episodes that are counted again do not say what was forbidden; that shows later."""
-    _, state, action = game.target.rows.T
-    allowed = _allowed(game, game.target.shape.states)
-    return game.target.keep((action == ANY) | allowed[state, action])
-
-
-def _allowed(game: Game, states: int) -> BoolArray:
-    if game.allowed is None:
-        return np.ones((states, game.target.shape.actions), dtype=np.bool_)
-    return game.allowed[:states]

@@ -9,7 +9,7 @@ import numpy as np
 from covgame.errors import Row, SolverFailed
 from covgame.flow.min_flow import dual_bound, min_flow
 from covgame.game.game import Game
-from covgame.targets.requests import reachable_rows
+from covgame.targets.reaching import reachable_rows
 from covgame.targets.target import Target
 from covgame.types import FloatArray
 
@@ -73,7 +73,7 @@ def _remainder(
     kernel = game.counts.kernel()
     within = reachable_rows(target, kernel) & (missing > 0)
     unseen = int((missing > 0).sum() - within.sum())
-    remainder = Target(target.shape, target.rows[within], missing[within])
+    remainder = target.remainder(within, missing)
     if not len(remainder):
         return (None if unseen else 0.0), unseen, prices
     if target.shape.cells > LARGE:

@@ -17,6 +17,7 @@ import numpy as np
 
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
+from covgame.game.growing import Moves
 from covgame.jsonfile import check_content, read_json
 from covgame.notebook import facts_table
 from covgame.pac.certified import CertifiedIdentification
@@ -29,9 +30,9 @@ from covgame.pac.error_bounds import (
 )
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
-from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, RunFolder, write_whole
-from covgame.store.state import counts_from
-from covgame.targets.target import Target
+from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, TARGET, RunFolder, write_whole
+from covgame.store.state import Arrays, counts_from, target_from
+from covgame.targets.moves import PossibleMoves
 from covgame.types import END, Policy, Shape
 
 if TYPE_CHECKING:
@@ -415,9 +416,10 @@ def _check_coverage(folder: RunFolder) -> Checked:
     if arrays is None:
         raise BadInput(f"{folder.path} claims nothing: it was stopped before anything was saved")
     shape = Shape(*arrays["visits"].shape)
-    target = Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
+    target = target_from(arrays, shape)
     data = _Data.of(folder, shape, pooled=bool(arrays["pooled"]))
     counts = data.counts
+    numbers = _check_growing(folder, arrays, counts)
     missing = np.maximum(target.counts - target.collected(counts.visits), 0.0)
     if missing.any():
         raise BadInput(
@@ -425,8 +427,40 @@ def _check_coverage(folder: RunFolder) -> Checked:
             f"{len(target):,} rows lack visits, {missing.sum():g} in all"
         )
     _check_result(folder, data)
-    numbers = {"rows": len(target), "visits": float(target.counts.sum())}
+    numbers |= {"rows": len(target), "visits": float(target.counts.sum())}
     return Checked("coverage", counts.n_episodes, numbers)
+
+
+def _check_growing(folder: RunFolder, arrays: Arrays, counts: Counts) -> dict[str, Any]:
+    """What the rows of a target do not say by themselves: transitions, and states never found."""
+    growing = folder.manifest.get("growing")
+    per = growing.get("per") if isinstance(growing, dict) else None
+    if per == "label":
+        _check_found(folder)
+    if per != "transition":
+        return {}
+    wanted = None
+    if "wanted_transitions" in arrays:
+        pair, successor = arrays["wanted_transitions"].reshape(-1, 2).T
+        wanted = PossibleMoves(pair, successor, np.ones(len(pair)))
+    missing = Moves.of(counts, wanted).missing(float(growing["count"]))  # type: ignore[index]
+    if missing.any():
+        raise BadInput(
+            f"{folder.path} does not cover its target: {np.count_nonzero(missing):,} of "
+            f"{len(missing):,} transitions lack visits, {missing.sum():g} in all"
+        )
+    return {"transitions": len(missing)}
+
+
+def _check_found(folder: RunFolder) -> None:
+    """Rows that wait for a state have to be in the target by now."""
+    from covgame.targets.files import load_target
+
+    _, labels = folder.load_states() or ([], None)
+    listed = load_target(folder.path / TARGET)
+    never = [str(state) for _, state, _, _ in listed.rows if state not in (labels or [])]
+    if never:
+        raise BadInput(f"{folder.path} does not cover its target: {never[0]!r} never appeared")
 
 
 def _structure(claimed: CertificateFile) -> Structure:

@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from covgame.errors import BadInput, Row, UnknownModel
+from covgame.errors import BadInput, Row
 from covgame.flow.min_flow import min_flow
 from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
 from covgame.game.game import Game
-from covgame.game.growth import Growth, Rare
+from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
+from covgame.game.growth import Growth
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
 from covgame.pac.learnt import LearntModel
-from covgame.pac.mixtures import rarely_reached
 from covgame.pac.tasks import CoverTask, Task
-from covgame.planning import resolve_target
+from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted
 from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
 from covgame.runs.saving import create_folder, environment_of
 from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
-from covgame.sources.environments import Environment, as_environment
+from covgame.sources.environments import as_environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, TARGET, RunFolder
-from covgame.store.state import game_arrays, restore_game
-from covgame.targets.requests import (
-    Listed,
-    Request,
-    Uniform,
-    check_reachable,
-    drop_rarely_reached,
-    parse_request,
-)
+from covgame.store.state import game_arrays, restore_game, target_from
+from covgame.targets.moves import moves_target
+from covgame.targets.requests import Listed
 from covgame.targets.target import Target
 from covgame.types import ANY, Shape
 
@@ -88,14 +84,27 @@ class Coverage(Run):
     @property
     def covered(self) -> bool:
         """Whether every row has its visits (and something was seen, where that is the target)."""
-        return self.game.covered and (self.growth.request is None or self.n_episodes > 0)
+        return self.done and not (isinstance(self.growth.request, SeenLabels) and self.uncovered)
 
     @property
     def uncovered(self) -> list[tuple[Row, float]]:
         """What is still missing: (row, visits), most first."""
-        missing = np.maximum(self.target.counts - self.game.collected, 0.0)
-        order = np.argsort(-missing, kind="stable")[: np.count_nonzero(missing)]
-        return list(zip(self.target.as_rows(order), missing[order].tolist(), strict=True))
+        request = self.growth.request
+        return open_rows(self.game) if request is None else request.uncovered(self.game)
+
+    @property
+    def transitions(self) -> list[tuple[Transition, float]] | None:
+        """The transitions that are asked for and the visits that they lack, most first.
+
+        None where the target is about something else.
+        """
+        request = self.growth.request
+        return request.transitions(self.game) if isinstance(request, SeenTransitions) else None
+
+    @property
+    def uncovered_transitions(self) -> list[tuple[Transition, float]]:
+        """Those that lack visits: ((state, action, next state), visits)."""
+        return [one for one in self.transitions or [] if one[1] > 0]
 
     @property
     def unreachable(self) -> list[tuple[Row, float]]:
@@ -107,7 +116,15 @@ class Coverage(Run):
         """phi*(target); None if the model is unknown."""
         if self.environment.model is None or self._too_late_to_ask():
             return None
-        return min_flow(self.environment.model.transitions, self.target).min_episodes
+        return min_flow(self.environment.model.transitions, self._priced()).min_episodes
+
+    def _priced(self) -> Target:
+        """The target whose phi* bounds the episodes: of transitions, the visits that they take."""
+        request, model = self.growth.request, self.environment.model
+        if model is None or not isinstance(request, SeenTransitions) or request.wanted is None:
+            return self.target
+        kernel, last_step = model.transitions, request.last_step
+        return moves_target(kernel, request.wanted, request.count, last_step=last_step)
 
     def _too_late_to_ask(self) -> bool:
         """Who interrupts a run on a large world does not want to wait for a linear program."""
@@ -134,7 +151,7 @@ class Coverage(Run):
     def to_dict(self, *, solve: bool = True) -> dict[str, Any]:
         """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for phi*."""
         known = solve or "min_episodes" in vars(self)
-        return {
+        answer = {
             "environment": self.environment.name,
             "states": self.n_states,
             "episodes": self.n_episodes,
@@ -151,6 +168,9 @@ class Coverage(Run):
             "preset": self.settings.preset,
             "run": str(self.path) if self.path else None,
         }
+        if self.transitions is not None:
+            answer["uncovered_transitions"] = [[*move, n] for move, n in self.uncovered_transitions]
+        return answer
 
     def answer(self) -> dict[str, Any]:
         return self.to_dict(solve=not self.is_large)
@@ -180,7 +200,12 @@ class Coverage(Run):
 
     @property
     def done(self) -> bool:
-        return self.covered
+        return self.game.covered and (self.growth.request is None or self.n_episodes > 0)
+
+    @property
+    def stop_reason(self) -> StopReason:
+        reason = super().stop_reason
+        return "unseen" if reason == self.FINISHED and not self.covered else reason
 
     @property
     def by_counts(self) -> bool:
@@ -191,8 +216,10 @@ class Coverage(Run):
         return self.settings.seed
 
     def next_task(self) -> Task | None:
-        if self.covered:
+        if self.done:
             return None
+        if self.growth.request is not None:
+            self.growth.request.check()
         rounds = self.settings.play == "lazy"
         return CoverTask("cover", self.game, growth=self.growth, rounds=rounds)
 
@@ -208,14 +235,17 @@ class Coverage(Run):
             "command": "cover",
             "request": self.request,
             "target": TARGET,
-            "growing": vars(request) if request else None,
+            "growing": request.to_dict() if request else None,
             **self.settings.to_dict(),
             "unreachable": [[*row, bound] for row, bound in self.never_reached],
         }
 
     def files(self) -> dict[str, str]:
-        from covgame.targets.files import target_text
+        from covgame.targets.files import listed_text, target_text
 
+        request = self.growth.request
+        if isinstance(request, SeenLabels):
+            return {TARGET: listed_text(Listed(request.rows))}
         return {TARGET: target_text(self.target)}
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -223,16 +253,27 @@ class Coverage(Run):
         rows = [[ANY if i is None else i for i in row] for row, _ in left_out]
         return {
             **game_arrays(self.game),
+            **self.growth.arrays(),
+            **self._wanted_transitions(),
             "left_out_rows": np.array(rows, dtype=np.int64).reshape(-1, 3),
             "left_out_bounds": np.array([bound for _, bound in left_out]),
         }
+
+    def _wanted_transitions(self) -> dict[str, npt.NDArray[Any]]:
+        """Those that a known model has: rows [pair, next state]."""
+        request = self.growth.request
+        if not isinstance(request, SeenTransitions) or request.wanted is None:
+            return {}
+        wanted = request.wanted
+        return {"wanted_transitions": np.column_stack([wanted.pair, wanted.successor])}
 
     def restore(self, arrays: Arrays) -> None:
         if self.growth.request is not None or self.growth.rare is not None:
             target = _saved_target(arrays, self.source)
             stationary = self.source.stationary
-            self.game = self.settings.new_game(target, stationary=stationary)
+            self.game = self.settings.new_game(target, stationary=stationary, allowed=self.allowed)
         restore_game(self.game, arrays)
+        self.growth.restore(arrays)
         if isinstance(self.source, ExternalSource):
             visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
             self.source.masks.recall(self.game.allowed, visited)
@@ -244,7 +285,7 @@ class Coverage(Run):
 
 def cover(
     env: Any,
-    target: Request | Target | str | Path,
+    target: AnyTarget | None = None,
     *,
     horizon: int | None = None,
     states: AnyMap | None = None,
@@ -268,8 +309,9 @@ def cover(
             Gymnasium environment, an object with ``reset`` and ``step``, a class or a function that
             makes one, or what ``covgame.make`` returns.
         target: What has to be visited how often: ``covgame.uniform(50)``, ``proportional``,
-            ``cells``, a ``Target``, their text (``"uniform:50/pair"``), or the path of a target
-            file.
+            ``cells``, ``groups``, a ``Target``, their text (``"uniform:50/pair"``), or the path of
+            a target file. Left out, every action in every state 10 times, at any stage, and a
+            sentence on standard error says so.
         horizon: Steps of an episode at most, where ``env`` leaves it open.
         states: What counts as a state, where observations are not states themselves (see
             ``covgame.make``).
@@ -312,15 +354,24 @@ def cover(
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary
     )
+    if target is None:
+        say_default()
+        target = DEFAULT_TARGET
     run = start(as_environment(env, horizon, states, actions), target, settings)
     if out is not None:
         create_folder(run, out)
     return to_the_end(run, progress)
 
 
+def say_default() -> None:
+    """Tell who names no target what is covered instead."""
+    with contextlib.suppress(OSError, AttributeError):
+        sys.stderr.write(f"covgame: {NO_TARGET}\n")
+
+
 def start(
     env: Any,
-    target: Request | Target | str | Path,
+    target: AnyTarget,
     settings: CoverSettings,
 ) -> Coverage:
     """A run before its first episode."""
@@ -332,52 +383,17 @@ def start(
     if settings.play == "lazy" and environment.model is None:
         raise BadInput("lazy play needs states that are known beforehand; use --play exact")
     source = environment.open(settings.seed)
-    if environment.model is None:
-        return _start_unknown(environment, target, settings, source)
-    transitions = environment.model.transitions
-    asked = resolve_target(target, environment.model)
-    wanted = drop_rarely_reached(asked, transitions, settings.min_reach)
-    check_reachable(wanted.target, transitions)
+    asked = ask(environment, target, settings, source)
+    model = environment.model
     game = settings.new_game(
-        wanted.target, stationary=transitions.stationary, allowed=transitions.allowed
+        asked.target,
+        stationary=source.stationary,
+        allowed=model.transitions.allowed if model else None,
     )
     return Coverage(
-        environment, settings, source, game, Growth(), str(target), never_reached=wanted.dropped
-    )
-
-
-def _start_unknown(
-    environment: Environment,
-    target: Request | Target | str | Path,
-    settings: CoverSettings,
-    source: Source,
-) -> Coverage:
-    """Without a table the target is what was seen so far, or rows over numbered states."""
-    if settings.min_reach and source.discovers_states:
-        raise BadInput(
-            "--min-reach is certified from counts, which needs the number of states beforehand; "
-            f"{environment.name} only shows its states as it goes"
-        )
-    request = parse_request(str(target)) if isinstance(target, str | Path) else target
-    if isinstance(request, Uniform):
-        wanted = Target.of_rows(source.shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
-        growth = Growth(request, _rare(settings))
-    elif isinstance(request, Listed) and not source.discovers_states:
-        wanted, growth = request.on(source.shape), Growth(None, _rare(settings))
-    else:
-        raise UnknownModel(
-            f"{environment.name} has no transition table, so its target must be uniform:N, "
-            "uniform:N/pair or uniform:N/state (a list of cells only if its states are numbered)"
-        )
-    game = settings.new_game(wanted, stationary=source.stationary)
-    return Coverage(environment, settings, source, game, growth, str(target))
-
-
-def _rare(settings: CoverSettings) -> Rare | None:
-    """What to leave out on the way."""
-    if not settings.min_reach:
-        return None
-    return partial(rarely_reached, delta=settings.delta, min_reach=settings.min_reach)
+        environment, settings, source, game, asked.growth, str(target),
+        never_reached=asked.never_reached,
+    )  # fmt: skip
 
 
 def reopen(
@@ -386,10 +402,10 @@ def reopen(
     env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
+    target: AnyTarget | None = None,
 ) -> Callable[[], Coverage]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import CoverManifest
-    from covgame.targets.files import load_target
 
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
     environment = environment_of(folder, env)
@@ -399,23 +415,19 @@ def reopen(
         asked.min_reach, planner or asked.planner, adversary or asked.adversary,
     )  # fmt: skip
     source = environment.open(settings.seed, known=folder.load_states())
-    target = load_target(folder.path / asked.target).on(source.shape)
+    again = ask_again(folder, asked, environment, settings, source, target)
     model = environment.model
-    never: list[tuple[Row, float]] = [(row[:3], row[3]) for row in asked.unreachable]
 
     def begin() -> Coverage:
+        first = again()
         game = settings.new_game(
-            target,
+            first.target,
             stationary=source.stationary,
             allowed=model.transitions.allowed if model else None,
         )
-        request = Uniform(asked.growing.count, asked.growing.per) if asked.growing else None
-        growth = Growth(request, None if model else _rare(settings))
-        if growth.rare is not None:
-            growth.left_out = list(never)
         return Coverage(
-            environment, settings, source, game, growth, asked.request,
-            never_reached=[] if growth.rare else never, folder=folder,
+            environment, settings, source, game, first.growth, asked.request,
+            never_reached=first.never_reached, folder=folder,
         )  # fmt: skip
 
     return begin
@@ -435,7 +447,7 @@ def _saved_target(arrays: Arrays, source: Source) -> Target:
     if keys is not None and visits[:, len(keys) :].any():
         raise BadInput("states.json lists fewer states than were counted")
     shape = Shape(horizon, visits.shape[1], actions)
-    return Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
+    return target_from(arrays, shape)
 
 
 def _saved_rows(arrays: Arrays) -> list[tuple[Row, float]]:

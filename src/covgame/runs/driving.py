@@ -31,6 +31,7 @@ from covgame.sources.objects import HANDED_OVER, Reading
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import Actions, Step, plain_actions
 from covgame.store.folder import MANIFEST
+from covgame.targets.groups import Grouped
 from covgame.targets.requests import Request
 from covgame.targets.target import Target
 from covgame.types import END, Policy
@@ -139,7 +140,7 @@ class Driver:
         self.actions, self.horizon = plain_actions(actions), horizon
         environment = self._environment(states)
         if out is not None and (Path(out) / MANIFEST).exists():
-            run = load(out, env=environment)
+            run = load(out, env=environment, target=target if isinstance(target, Grouped) else None)
             if not isinstance(run, Coverage):
                 raise BadInput(f"{out} is no run of cover")
             self.run = run

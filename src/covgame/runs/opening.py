@@ -21,6 +21,7 @@ from covgame.runs.run import Run
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import RESULT, RunFolder
 from covgame.store.state import counts_from
+from covgame.targets.requests import Request
 from covgame.types import Policy, Shape
 
 
@@ -31,6 +32,7 @@ def load(
     env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
+    target: Request | None = None,
 ) -> Run:
     """Open a run, at the last point that was saved; nothing is played.
 
@@ -41,6 +43,8 @@ def load(
             to be handed over again.
         planner: The same.
         adversary: The same.
+        target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
+            as one goes: their groups are not known beforehand.
 
     Returns:
         A ``Coverage``, ``Exploration`` or ``Identification``, whatever it was.
@@ -59,10 +63,10 @@ def load(
     if folder.manifest.get("command") in ("explore", "identify"):
         begin: Callable[[], Run] = learn.reopen(folder, max_episodes, env)
     else:
-        begin = cover.reopen(folder, max_episodes, env, planner, adversary)
+        begin = cover.reopen(folder, max_episodes, env, planner, adversary, target)
     run = _take_up(folder, begin)
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
-        run.stopped = run.FINISHED
+        run.stopped = run.stop_reason
     return run
 
 
@@ -73,6 +77,7 @@ def resume(
     env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
+    target: Request | None = None,
     progress: Callable[[Any], None] | bool | None = None,
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
@@ -84,6 +89,8 @@ def resume(
             to be handed over again.
         planner: The same.
         adversary: The same.
+        target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
+            as one goes: their groups are not known beforehand.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
 
@@ -101,10 +108,10 @@ def resume(
         >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
         (False, True)
     """
-    run = load(path, max_episodes, env=env, planner=planner, adversary=adversary)
+    run = load(path, max_episodes, env=env, planner=planner, adversary=adversary, target=target)
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
-    return run if run.stopped == run.FINISHED else to_the_end(run, progress)
+    return run if run.stopped is not None else to_the_end(run, progress)
 
 
 def learnt_model(path: str | Path) -> LearntModel:

@@ -8,6 +8,7 @@ from covgame.episodes import Block
 from covgame.pac.tasks import CoverTask, PolicyTask, Task
 from covgame.players.by_counts import COARSE, GROWTH, CountsPlayer
 from covgame.players.compiled import CompiledPlayer, is_compiled
+from covgame.players.growing import GrowingPlayer
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.plain import PlainPlayer
 from covgame.players.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
@@ -62,6 +63,11 @@ def _simulated_player(run: Run, task: Task) -> Player:
     if isinstance(task, PolicyTask):
         most = min(task.left, most)
         return PolicyCompiled(task.policy, task.counts, source, most=most, record=run.records)
-    if not is_compiled(task.game):
-        return PlainPlayer(task.game, source)
-    return CompiledPlayer(task.game, source, most=most, record=run.records)
+    player: PlainPlayer | CompiledPlayer = (
+        CompiledPlayer(task.game, source, most=most, record=run.records)
+        if is_compiled(task.game)
+        else PlainPlayer(task.game, source)
+    )
+    if task.growth is None or task.growth.request is None:
+        return player
+    return GrowingPlayer(player, task.growth)

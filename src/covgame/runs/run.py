@@ -29,7 +29,7 @@ from covgame.types import BoolArray
 
 Source = SimulatedSource | ExternalSource
 Arrays = Mapping[str, npt.NDArray[Any]]
-StopReason = Literal["covered", "rule", "budget", "interrupted", "failed"]
+StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "failed"]
 
 
 class Settings(Protocol):

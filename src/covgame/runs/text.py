@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from covgame.game.growing import TRIES, SeenLabels
 from covgame.game.progress import progress_of
 from covgame.notebook import rows_table
 from covgame.pac.tasks import PhaseReport
@@ -34,12 +35,12 @@ def as_lines(facts: Sequence[tuple[str, str]]) -> list[str]:
 def coverage_text(run: Coverage, most: int = SHOWN) -> str:
     """A run of ``cover``, with the first rows that are still missing."""
     lines = as_lines(coverage_facts(run)) + _map(run)
-    uncovered = run.uncovered
-    if uncovered and most:
-        lines += ["", "Still missing (visits)"]
-        lines += [f"  {number(n):>10}  {run.names.describe(row)}" for row, n in uncovered[:most]]
-        if len(uncovered) > most:
-            lines.append(f"  and {len(uncovered) - most:,} more")
+    missing = missing_lines(run)
+    if missing and most:
+        lines += ["", "Still missing" if run.transitions is not None else "Still missing (visits)"]
+        lines += [f"  {line}" for line in missing[:most]]
+        if len(missing) > most:
+            lines.append(f"  and {len(missing) - most:,} more")
     return "\n".join(lines)
 
 
@@ -52,6 +53,17 @@ def missing_html(run: Coverage, most: int = SHOWN) -> str:
     return rows_table("Still missing", rows, ("visits", "where"))
 
 
+def missing_lines(run: Coverage) -> list[str]:
+    """What lacks visits, in words: cells and groups, or transitions."""
+    names = run.names
+    if run.transitions is None:
+        return [f"{number(n):>10}  {names.describe(row)}" for row, n in run.uncovered]
+    known = {move[:2] for move, _ in run.transitions}
+    lines = [f"{names.transition(move)}: {number(n)} more" for move, n in run.uncovered_transitions]
+    untried = [row for row, _ in run.uncovered if row[1:] not in known]
+    return lines + [f"{names.describe(row)}: not tried yet" for row in untried]
+
+
 def coverage_facts(run: Coverage) -> Facts:
     """What there is to say, as (label, value) lines for people."""
     H, _, A = run.target.shape.hsa
@@ -62,8 +74,11 @@ def coverage_facts(run: Coverage) -> Facts:
     ]
     if run.bound_at_hand:
         facts.append(("lower bound", _comparison(run)))
-    if run.growth.request is not None:
+    if run.growth.request is not None and run.environment.model is None:
         facts.append(("states seen", _seen(run)))
+    never = [str(row[1]) for row, _ in run.uncovered if isinstance(row[1], str)]
+    if run.stopped == "unseen":
+        facts.append(("not found", f"{', '.join(dict.fromkeys(never))} ({_searched()})"))
     if run.unreachable:
         proved = " (proved from the data)" if run.growth.rare else ""
         facts.append(("left out", f"{len(run.unreachable):,} rows below --min-reach{proved}"))
@@ -73,12 +88,34 @@ def coverage_facts(run: Coverage) -> Facts:
 
 
 def _extent(run: Coverage) -> str:
+    if run.transitions is not None:
+        return _transitions(run)
     rows = "cells" if run.target.per_cell.all() else "groups of cells"
+    named = int(run.target.of_group.sum())
+    if named:
+        rows = "groups" if named == len(run.target) else f"rows ({named:,} groups)"
     wanted = f"{number(run.target.counts.sum())} visits wanted"
     if run.covered:
         return f"all {len(run.target):,} {rows}, {wanted}"
+    request = run.growth.request
+    if isinstance(request, SeenLabels):
+        listed = len(request.rows)
+        return f"{listed - len(run.uncovered):,} of {listed:,} rows of the list"
     done = len(run.target) - len(run.uncovered)
     return f"{done:,} of {len(run.target):,} {rows}, {wanted}"
+
+
+def _transitions(run: Coverage) -> str:
+    asked, lacking = len(run.transitions or []), len(run.uncovered_transitions)
+    often = number(getattr(run.growth.request, "count", 0.0))
+    kind = "that can happen" if run.environment.model is not None else "seen so far"
+    if run.covered:
+        return f"all {asked:,} transitions {kind}, {often} times each"
+    return f"{asked - lacking:,} of {asked:,} transitions {kind}, {often} times each wanted"
+
+
+def _searched() -> str:
+    return f"every action of every state seen was tried {TRIES} times"
 
 
 def _seen(run: Coverage) -> str:

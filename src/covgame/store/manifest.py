@@ -12,12 +12,13 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class GrowingRequest(BaseModel):
-    """A uniform target over what is seen on the way."""
+    """A target over what is seen on the way."""
 
     model_config = ConfigDict(extra="forbid")
 
     count: Annotated[Number, Field(ge=0)]
-    per: Literal["cell", "pair", "state"]
+    per: Literal["cell", "pair", "state", "transition", "group", "label"]
+    tries: Index = 0  # of every action in every state, in search of groups
 
 
 class CoverManifest(BaseModel):
@@ -43,7 +44,7 @@ class CoverManifest(BaseModel):
     min_reach: Annotated[Number, Field(ge=0, le=1)] = 0.0
     planner: Annotated[str, Field(strict=True)] | None = None
     adversary: Annotated[str, Field(strict=True)] | None = None
-    unreachable: list[tuple[Index | None, Index, Index | None, Number]]
+    unreachable: list[tuple[Index | None, Index | str, Index | None, Number]]
     state: Literal["running", "stopped", "finished"]
 
 

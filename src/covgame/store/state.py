@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from covgame.errors import BadInput
 from covgame.game.counts import Counts, SuccessorTable
 from covgame.game.game import Game
 from covgame.store.folder import PLAY_AGAIN
+from covgame.targets.target import Groups, Target
 from covgame.types import IntArray, Shape
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -48,12 +50,41 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
         "weights": state.weights,
         "base": state.base,
         "level": np.array(state.level),
-        "target_rows": game.target.rows,
-        "target_counts": game.target.counts,
+        **target_arrays(game.target),
         "numbers": np.array([state.total, state.variance, state.rate, state.shift]),
         **({} if game.allowed is None else {"allowed": game.allowed}),
         **{f"memory_{name}": value for name, value in state.memory.items()},
     }
+
+
+def target_arrays(target: Target) -> dict[str, npt.NDArray[Any]]:
+    """A target: its rows and counts, and what rows below ANY stand for."""
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "target_rows": target.rows,
+        "target_counts": target.counts,
+    }
+    if target.groups is not None:
+        arrays["group_names"] = np.array(target.groups.names, dtype=np.str_)
+        arrays["group_members"] = np.column_stack([target.groups.group, target.groups.pair])
+    return arrays if target.last_stage else {**arrays, "last_stage": np.array(False)}
+
+
+def target_from(arrays: Arrays, shape: Shape) -> Target:
+    """The target that was saved, for a world of this size."""
+    with _fitting():
+        rows, counts = arrays["target_rows"], arrays["target_counts"]
+        target = Target.of_rows(shape, rows, counts)
+        groups = None
+        if "group_names" in arrays:
+            group, pair = arrays["group_members"].reshape(-1, 2).T
+            groups = Groups(tuple(arrays["group_names"].tolist()), group, pair)
+            if len(pair) and not 0 <= pair.min() <= pair.max() < shape.pairs:
+                raise ValueError("groups of pairs that do not exist")
+            if len(group) and not 0 <= group.min() <= group.max() < len(groups.names):
+                raise ValueError("pairs of groups that do not exist")
+        if groups is None and target.of_group.any():
+            raise ValueError("rows of groups that do not exist")
+        return replace(target, groups=groups, last_stage=bool(arrays.get("last_stage", True)))
 
 
 @contextmanager

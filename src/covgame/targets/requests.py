@@ -6,24 +6,36 @@ the resolved target.
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from enum import Enum
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from covgame.errors import BadInput, Row, UnreachableTarget, describe_row
+from covgame.errors import BadInput, Row, describe_row
 from covgame.jsonfile import is_file
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
-from covgame.targets.target import Target
-from covgame.types import ANY, BoolArray, BoolHS, FloatArray, FloatHSA, IntArray, Shape
+from covgame.names import Labels, Names, closest, label_of
+from covgame.targets.moves import moves_target, possible_moves
+from covgame.targets.target import Groups, Target
+from covgame.types import ANY, BoolArray, BoolHS, FloatHSA, IntArray, Shape
 
 PLAIN_NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?|[+-]?(inf|nan)")
-Per = Literal["cell", "pair", "state"]
+Per = Literal["cell", "pair", "state", "transition"]
+PERS = get_args(Per)
+PER = "per cell, pair, state or transition"
+TEXTS = (
+    "uniform:50, uniform:50/pair, uniform:50/state, uniform:20/transition, proportional:500, "
+    "or the name of a covgame-target/1 file"
+)
+ListedRow = tuple[int | None, int | str, int | str | None, float]
+"""(stage or None, state, action or None, count); states and actions by number or label."""
 
 
 class Request(Protocol):
@@ -34,12 +46,22 @@ class Request(Protocol):
 
 @dataclass(frozen=True)
 class Uniform:
-    """The same count for every reachable cell, pair (at any stage) or state."""
+    """The same count for every reachable cell, pair (at any stage), state or transition."""
 
     count: float
     per: Per = "cell"
 
-    def resolve(self, transitions: Transitions) -> Target:
+    def __str__(self) -> str:
+        return f"uniform:{self.count:g}" + ("" if self.per == "cell" else f"/{self.per}")
+
+    def resolve(self, transitions: Transitions, *, last_step: bool = False) -> Target:
+        """The target on a kernel; of transitions, the visits of pairs that they take on average.
+
+        ``last_step``: whether the last step of an episode shows its next state.
+        """
+        if self.per == "transition":
+            moves = possible_moves(transitions, last_step=last_step)
+            return moves_target(transitions, moves, self.count, last_step=last_step)
         rows = self.rows(dp.reachable(transitions), transitions.allowed_actions)
         return Target.of_rows(transitions.shape, rows, np.full(len(rows), float(self.count)))
 
@@ -68,42 +90,121 @@ class Proportional:
 
 
 @dataclass(frozen=True)
-class Listed:
-    """Rows written down one by one: (stage or None, state, action or None, count)."""
+class ListedGroup:
+    """Pairs (state, action) that are counted together, by name."""
 
-    rows: tuple[tuple[int | None, int, int | None, float], ...]
+    name: str
+    count: float
+    pairs: tuple[tuple[int | str, int | str], ...]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Rows written down one by one: (stage or None, state, action or None, count), and groups."""
+
+    rows: tuple[ListedRow, ...]
     source: str = "the target"
+    groups: tuple[ListedGroup, ...] = ()
+
+    @property
+    def by_label(self) -> bool:
+        """Whether a state is called by a label."""
+        in_rows = any(isinstance(state, str) for _, state, _, _ in self.rows)
+        return in_rows or any(isinstance(s, str) for one in self.groups for s, _ in one.pairs)
 
     def resolve(self, transitions: Transitions) -> Target:
         return self.on(transitions.shape)
 
-    def on(self, shape: Shape) -> Target:
-        """The target for a world of this size."""
+    def on(self, shape: Shape, names: Names | None = None) -> Target:
+        """The target for a world of this size, whose states and actions may have names."""
+        listed = self._numbered(shape, names or Names())
+        index = listed.index(shape)
+        counts = np.array([count for *_, count in listed.rows], dtype=np.float64)
+        target = Target.of_rows(shape, index, counts)
+        return listed._with_groups(target) if self.groups else target
+
+    def index(self, shape: Shape) -> IntArray:
+        """The rows as a target has them, checked: (G, 3)."""
         self._check(shape)
         index = [(ANY if h is None else h, s, ANY if a is None else a) for h, s, a, _ in self.rows]
-        counts = np.array([count for *_, count in self.rows], dtype=np.float64)
-        return Target.of_rows(shape, np.array(index, dtype=np.int64).reshape(-1, 3), counts)
+        return np.array(index, dtype=np.int64).reshape(-1, 3)
+
+    def _numbered(self, shape: Shape, names: Names) -> Listed:
+        """With numbers for all labels."""
+        values = [value for _, s, a, _ in self.rows for value in (s, a)]
+        values += [value for one in self.groups for pair in one.pairs for value in pair]
+        if not any(isinstance(value, str) for value in values):
+            return self
+        labels = Labels.of(names, shape.states, shape.actions)
+        rows = tuple(
+            (h, *numbered(labels, (s, a), f"{self.source}: cells[{place}]"), count)
+            for place, (h, s, a, count) in enumerate(self.rows)
+        )
+        groups = tuple(
+            ListedGroup(
+                one.name,
+                one.count,
+                tuple(numbered(labels, pair, f"{self.source}: {one.name}") for pair in one.pairs),  # type: ignore[misc]
+            )
+            for one in self.groups
+        )
+        return Listed(rows, self.source, groups)
+
+    def _with_groups(self, cells: Target) -> Target:
+        """The target with the groups as well, which come last."""
+        shape = cells.shape
+        names = [one.name for one in self.groups]
+        members: list[tuple[int, int]] = []
+        for number, one in enumerate(self.groups):
+            where = f"{self.source}: the group {one.name!r}"
+            check_count(where, one.count)
+            if one.name in names[:number] or len(set(one.pairs)) < len(one.pairs):
+                raise BadInput(f"{where} stands twice, or has a pair twice")
+            for s, a in one.pairs:
+                check_exists((None, s, a), shape, where)
+                members.append((number, int(s) * shape.actions + int(a)))
+        group, pair = np.array(members, dtype=np.int64).reshape(-1, 2).T
+        counts = np.array([one.count for one in self.groups], dtype=np.float64)
+        grouped = Target.of_groups(shape, Groups(tuple(names), group, pair), counts)
+        rows = np.concatenate([cells.rows, grouped.rows])
+        counts = np.concatenate([cells.counts, grouped.counts])
+        return Target(shape, rows, counts, grouped.groups)
 
     def _check(self, shape: Shape) -> None:
         seen: dict[Row, int] = {}
         for place, (h, s, a, count) in enumerate(self.rows):
             where = f"{self.source}: cells[{place}]"
-            for name, value, size in (
-                ("stage", h, shape.horizon),
-                ("state", s, shape.states),
-                ("action", a, shape.actions),
-            ):
-                if value is not None and not 0 <= value < size:
-                    raise BadInput(
-                        f"{where}: {name} {value} does not exist, there are {size} "
-                        f"(0 to {size - 1})"
-                    )
-            _check_count(where, count)
-            if (h, s, a) in seen:
-                raise BadInput(
-                    f"{where}: {describe_row((h, s, a))} stands already at cells[{seen[h, s, a]}]"
-                )
-            seen[h, s, a] = place
+            row = check_exists((h, s, a), shape, where)
+            check_count(where, count)
+            if row in seen:
+                raise BadInput(f"{where}: {describe_row(row)} stands already at cells[{seen[row]}]")
+            seen[row] = place
+
+
+def numbered(
+    labels: Labels, pair: tuple[int | str, int | str | None], where: str
+) -> tuple[int, int | None]:
+    """A state and an action (or None) by number, whatever they are called by."""
+    state, action = pair
+    return (
+        labels.state(state, where) if isinstance(state, str) else state,
+        labels.action(action, where) if isinstance(action, str) else action,
+    )
+
+
+def check_exists(
+    row: tuple[int | None, int | str, int | str | None], shape: Shape, where: str
+) -> Row:
+    """A row of numbers (or None) that lie in a world of this size."""
+    sizes = zip(("stage", "state", "action"), row, shape.hsa, strict=True)
+    for name, value, size in sizes:
+        if value is not None and not (isinstance(value, int) and 0 <= value < size):
+            raise BadInput(
+                f"{where}: {name} {value} does not exist, there are {size} {name}s "
+                f"(0 to {size - 1})"
+            )
+    stage, state, action = row
+    return stage, state, None if action is None else int(action)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,16 +233,17 @@ def uniform(count: float, per: Per = "cell") -> Uniform:
     Args:
         count: Visits; any number from 0 on.
         per: ``"cell"``, each action in each state at each stage; ``"pair"``, each action in each
-            state, at whatever stage; ``"state"``, each state.
+            state, at whatever stage; ``"state"``, each state; ``"transition"``, each action in each
+            state with each of the next states that it can lead to (the end of an episode is one).
 
     Example:
         >>> import covgame as cg
         >>> cg.uniform(50, "pair")
         Uniform(count=50.0, per='pair')
     """
-    _check_count("uniform", count)
+    check_count("uniform", count)
     if per not in get_args(Per):
-        raise BadInput(f"uniform targets are per cell, pair or state, not per {per!r}")
+        raise BadInput(f"uniform targets are {PER}, not per {per!r}")
     return Uniform(float(count), per)
 
 
@@ -152,18 +254,19 @@ def proportional(count: float) -> Proportional:
         count: Visits of what is certain to be reached; half of it for what is reached half the time
             by the policy that is best at that.
     """
-    _check_count("proportional", count)
+    check_count("proportional", count)
     return Proportional(float(count))
 
 
 def cells(
-    counts: FloatHSA | Iterable[tuple[int | None, int, int | None, float]],
+    counts: FloatHSA | Iterable[tuple[int | None, Any, Any, float]],
 ) -> Listed | CellCounts:
     """Your own target: an H x S x A array of counts, or rows (stage, state, action, count).
 
     Args:
         counts: In rows, ``None`` as a stage or action means any; the visits are then counted
-            together.
+            together. States and actions are numbers, or labels where they have names; a state that
+            only shows itself as one goes is waited for.
 
     Returns:
         A request for ``cover`` and ``plan``. Who drives a game of one's own gets the ``Target`` by
@@ -178,7 +281,10 @@ def cells(
         if isinstance(counts, np.ndarray):
             return CellCounts(counts.astype(np.float64))
         return Listed(
-            tuple((_index(h), operator.index(s), _index(a), float(c)) for h, s, a, c in counts)
+            tuple(
+                (_index(h), called(s), None if a is None else called(a), float(c))
+                for h, s, a, c in counts
+            )
         )
     except (TypeError, ValueError) as error:
         raise BadInput(
@@ -190,13 +296,20 @@ def _index(value: int | None) -> int | None:
     return None if value is None else operator.index(value)
 
 
+def called(value: Any) -> int | str:
+    """A number as it is, anything else by what it is called."""
+    if isinstance(value, str | tuple | Enum):
+        return label_of(value)
+    return operator.index(value)
+
+
 def parse_request(text: str) -> Request:
-    """``uniform:50``, ``uniform:50/pair``, ``uniform:50/state``, ``proportional:500``, a file."""
+    """``uniform:50``, ``uniform:50/pair`` (or state, transition), ``proportional:500``, a file."""
     kind, colon, rest = text.partition(":")
     if colon and kind == "uniform":
         number, slash, per = rest.partition("/")
         if slash and per not in get_args(Per):
-            raise BadInput(f"a uniform target is per cell, pair or state, not {per!r} ({text})")
+            raise BadInput(f"a uniform target is {PER}, not {per!r} ({text}); {closest(per, PERS)}")
         return Uniform(_parse_count(text, number), per if slash else "cell")  # type: ignore[arg-type]
     if colon and kind == "proportional":
         return Proportional(_parse_count(text, rest))
@@ -204,66 +317,10 @@ def parse_request(text: str) -> Request:
         from covgame.targets.files import load_target
 
         return load_target(text)
-    raise BadInput(
-        f"{text!r} is no target: write uniform:50, uniform:50/pair, uniform:50/state, "
-        "proportional:500, or the name of a covgame-target/1 file"
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Reachable:
-    """A target without the rows that are too hard to reach, and those rows."""
-
-    target: Target
-    dropped: list[tuple[Row, float]]  # with the best probability of reaching them
-
-
-def drop_rarely_reached(target: Target, transitions: Transitions, min_reach: float) -> Reachable:
-    """Leave out the rows that no policy reaches with probability ``min_reach``."""
-    if not (isinstance(min_reach, int | float) and 0 <= min_reach <= 1):
-        raise BadInput(f"--min-reach is a probability between 0 and 1, not {min_reach!r}")
-    if min_reach == 0:
-        return Reachable(target, [])
-    reach = row_reachability(target, transitions)
-    rare = reach < min_reach
-    rows = target.as_rows(np.flatnonzero(rare))
-    return Reachable(target.keep(~rare), list(zip(rows, reach[rare].tolist(), strict=True)))
-
-
-def row_reachability(target: Target, transitions: Transitions) -> FloatArray:
-    """max_pi P(an episode visits the row), per row."""
-    stage, state = target.rows[:, 0], target.rows[:, 1]
-    any_stage = stage == ANY
-    reach = np.empty(len(target))
-    if any_stage.any():
-        reach[any_stage] = dp.hitting(transitions)[state[any_stage]]
-    if not any_stage.all():
-        wanted = np.zeros(transitions.shape.hs, dtype=np.bool_)
-        wanted[stage[~any_stage], state[~any_stage]] = True
-        reach[~any_stage] = dp.reachability(transitions, wanted)[
-            stage[~any_stage], state[~any_stage]
-        ]
-    return reach
-
-
-def check_reachable(target: Target, transitions: Transitions) -> None:
-    """Raise ``UnreachableTarget`` if some row has no cell that any policy reaches."""
-    hopeless = ~reachable_rows(target, transitions)
-    if hopeless.any():
-        raise UnreachableTarget(target.as_rows(np.flatnonzero(hopeless)))
-
-
-def reachable_rows(target: Target, transitions: Transitions) -> BoolArray:
-    """Which rows have a cell that some policy reaches."""
-    reachable = dp.reachable(transitions)
-    stage, state = target.rows[:, 0], target.rows[:, 1]
-    at_stage = reachable[np.maximum(stage, 0), state]
-    ever = np.logical_or.reduce(reachable, axis=0)[state]
-    action = target.rows[:, 2]
-    allowed = transitions.allowed_actions
-    some: BoolArray = np.logical_or.reduce(allowed, axis=1)
-    possible = np.where(action == ANY, some[state], allowed[state, action])
-    return np.where(stage == ANY, ever, at_stage) & possible
+    meant = difflib.get_close_matches(kind, ("uniform", "proportional"), n=1)
+    if meant and kind != meant[0]:
+        raise BadInput(f"{text!r} is no target; did you mean {meant[0]}{colon or ':'}{rest or 10}?")
+    raise BadInput(f"{text!r} is no target: write {TEXTS}")
 
 
 def _parse_count(text: str, number: str) -> float:
@@ -273,11 +330,12 @@ def _parse_count(text: str, number: str) -> float:
         count = float(number)
     except ValueError:
         raise BadInput(f"{number!r} is no number of visits in the target {text!r}") from None
-    _check_count(text, count)
+    check_count(text, count)
     return count
 
 
-def _check_count(where: str, count: float) -> None:
+def check_count(where: str, count: float) -> None:
+    """A finite number of at least 0."""
     try:
         valid = math.isfinite(count) and count >= 0
     except (TypeError, OverflowError):

@@ -1,13 +1,14 @@
 """Target: how many visits are required of which cells, taken singly or in groups.
 
 The paper's target c_h(s,a) is the case of one cell per row. A row may also leave the stage
-or the action open; then the visits of all matching cells are counted together.
+or the action open; then the visits of all matching cells are counted together. Or it stands for
+a named group of pairs (state, action), at whatever stage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,12 +27,41 @@ class Members:
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Named sets of pairs (state, action); a pair may be in several of them."""
+
+    names: tuple[str, ...]
+    group: IntArray  # (memberships,), which name
+    pair: IntArray  # (memberships,), s A + a
+
+    def only(self, numbers: IntArray) -> Groups:
+        """Some of them, numbered anew; memberships in order."""
+        again = np.full(len(self.names), -1, dtype=np.int64)
+        again[numbers] = np.arange(len(numbers))
+        group = again[self.group]
+        group, pair = group[group >= 0], self.pair[group >= 0]
+        order = np.lexsort((pair, group))
+        names = tuple(self.names[number] for number in numbers.tolist())
+        return Groups(names, group[order], pair[order])
+
+    def row_of(self, number: int) -> tuple[int, int, int]:
+        """How a target's rows refer to a group: by a state below ANY."""
+        return ANY, FIRST_GROUP - number, ANY
+
+
+FIRST_GROUP = ANY - 1
+"""In the place of a row's state: group 0; the next ones count downwards."""
+
+
+@dataclass(frozen=True, eq=False)
 class Target:
     """Requirements: row i asks for ``counts[i]`` visits of the cells that ``rows[i]`` matches."""
 
     shape: Shape
-    rows: IntArray  # (G, 3): stage or ANY, state, action or ANY
+    rows: IntArray  # (G, 3): stage or ANY, state (or a group), action or ANY
     counts: FloatArray  # (G,), positive
+    groups: Groups | None = None  # what rows below ANY stand for
+    last_stage: bool = True  # whether visits at the last stage count for rows of any stage
 
     @classmethod
     def of_rows(cls, shape: Shape, rows: IntArray, counts: FloatArray) -> Target:
@@ -40,6 +70,15 @@ class Target:
             raise ValueError("a target holds a row twice")
         asked = counts > 0
         return cls(shape, rows[asked], _addable(counts[asked]))
+
+    @classmethod
+    def of_groups(cls, shape: Shape, groups: Groups, counts: FloatArray) -> Target:
+        """So many visits of each group; those that are empty or ask for nothing are left out."""
+        filled = np.bincount(groups.group, minlength=len(groups.names)) > 0
+        asked = np.flatnonzero((counts > 0) & filled)
+        groups = groups.only(asked)
+        rows = np.array([groups.row_of(number) for number in range(len(asked))], dtype=np.int64)
+        return cls(shape, rows.reshape(-1, 3), _addable(counts[asked]), groups)
 
     @classmethod
     def of_cells(cls, counts: FloatHSA) -> Target:
@@ -58,6 +97,12 @@ class Target:
         return per_cell
 
     @cached_property
+    def of_group(self) -> BoolArray:
+        """Which rows stand for a named group."""
+        of_group: BoolArray = self.rows[:, 1] < ANY
+        return of_group
+
+    @cached_property
     def any_stage(self) -> BoolArray:
         """Which rows an episode can visit more than once."""
         any_stage: BoolArray = self.rows[:, 0] == ANY
@@ -72,14 +117,17 @@ class Target:
     def members(self) -> Members:
         """Every (row, cell) that match."""
         H, _, A = self.shape.hsa
-        row, cell = [], []
+        every = np.arange(H if self.last_stage else H - 1)
+        single = ~self.of_group
+        row, cell = self._group_members(every)
         for any_stage in (False, True):
             for any_action in (False, True):
                 which = np.flatnonzero(
                     ((self.rows[:, 0] == ANY) == any_stage)
                     & ((self.rows[:, 2] == ANY) == any_action)
+                    & single
                 )
-                stage = np.arange(H) if any_stage else self.rows[which, 0][:, None]
+                stage = every if any_stage else self.rows[which, 0][:, None]
                 action = np.arange(A) if any_action else self.rows[which, 2][:, None]
                 row_part, cell_part = self._expand(which, stage, action)
                 row.append(row_part)
@@ -87,6 +135,18 @@ class Target:
         rows, cells = np.concatenate(row), np.concatenate(cell)
         order = np.lexsort((cells, rows))
         return Members(rows[order], cells[order])
+
+    def _group_members(self, stages: IntArray) -> tuple[list[IntArray], list[IntArray]]:
+        """(rows, cells) of the rows that stand for groups."""
+        if self.groups is None:
+            return [], []
+        numbers = FIRST_GROUP - self.rows[self.of_group, 1]
+        row_of = np.full(len(self.groups.names), -1, dtype=np.int64)
+        row_of[numbers] = np.flatnonzero(self.of_group)
+        row = row_of[self.groups.group]
+        pair, row = self.groups.pair[row >= 0], row[row >= 0]
+        cell = stages[:, None] * self.shape.pairs + pair
+        return [np.broadcast_to(row, cell.shape).ravel()], [cell.ravel()]
 
     def _expand(
         self, which: IntArray, stage: IntArray, action: IntArray
@@ -162,19 +222,36 @@ class Target:
     def with_more(self, states: int, rows: IntArray, counts: FloatArray) -> Target:
         """The same rows and more, in a world that has grown to so many states."""
         shape = Shape(self.shape.horizon, states, self.shape.actions)
-        together = np.concatenate([self.rows, rows])
-        return Target.of_rows(shape, together, np.concatenate([self.counts, counts]))
+        more = Target.of_rows(
+            shape, np.concatenate([self.rows, rows]), np.concatenate([self.counts, counts])
+        )
+        return replace(self, shape=shape, rows=more.rows, counts=more.counts)
 
     def keep(self, wanted: BoolArray) -> Target:
         """Only some of the rows."""
-        return Target(self.shape, self.rows[wanted], self.counts[wanted])
+        kept = replace(self, rows=self.rows[wanted], counts=self.counts[wanted])
+        if kept.groups is None:
+            return kept
+        numbers = FIRST_GROUP - kept.rows[kept.of_group, 1]
+        rows = kept.rows.copy()
+        rows[kept.of_group, 1] = FIRST_GROUP - np.arange(len(numbers))
+        return replace(kept, rows=rows, groups=kept.groups.only(numbers))
+
+    def remainder(self, wanted: BoolArray, counts: FloatArray) -> Target:
+        """Only some of the rows, with other counts."""
+        return replace(self, rows=self.rows[wanted], counts=counts[wanted])
 
     def as_rows(self, which: IntArray | Sequence[int]) -> list[Row]:
-        """Rows as people write them, with None for any."""
+        """Rows as people write them, with None for any, groups by their names."""
         return [
-            (None if h == ANY else h, s, None if a == ANY else a)
+            (None if h == ANY else h, self._name(s), None if a == ANY else a)
             for h, s, a in self.rows[which].tolist()
         ]
+
+    def _name(self, state: int) -> int | str:
+        if self.groups is None or state > FIRST_GROUP:
+            return state
+        return self.groups.names[FIRST_GROUP - state]
 
 
 def _addable(counts: FloatArray) -> FloatArray:
