@@ -46,10 +46,14 @@ def _watch_covering(run: Coverage) -> None:
     """A bar, or a line now and then: how much is covered, and what is left."""
     with _display() as show:
         pacer = _Pacer(show)
+        warned = False
         with _excuse(COMPILING) as started:
             for _ in play(run):
                 started()
                 pacer.after_block(run)
+                if run.warning and not warned:
+                    say(run.warning)
+                    warned = True
 
 
 class _Pacer:

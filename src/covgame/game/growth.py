@@ -1,12 +1,14 @@
 """Targets that change on the way, on environments whose states show only as one goes.
 
-What was newly seen is asked for, too; rows that nobody can reach often enough are left out.
+What was newly seen is asked for, too; rows that nobody can reach often enough are left out. When
+all that was seen is covered, a few episodes are left to chance: what they find is covered as well.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +23,10 @@ INTERVAL = 50
 
 FIRST_LOOK = 50
 
+CHANCE_SHARE = 0.05
+LEAST_BY_CHANCE = 5
+"""When all is covered, this share of the episodes so far is left to chance, at least so many."""
+
 Rare = Callable[[Game], list[tuple[int, float]]]
 """Open rows of a game, by number, that are proved to be reached too rarely, and the bounds."""
 
@@ -33,16 +39,49 @@ def next_look(episodes: int) -> int:
     return look
 
 
+@dataclass
+class ByChance:
+    """Episodes of uniformly random actions, played where all that was seen is covered."""
+
+    episodes: int = 0
+    in_vain: int = 0  # the last of them, which found nothing to cover
+    new_states: int = 0
+    new_rows: int = 0  # of the target
+
+    def is_due(self, episodes: int) -> bool:
+        """Whether more of them are played after so many episodes in all."""
+        share = math.ceil(CHANCE_SHARE * (episodes - self.in_vain))
+        return self.in_vain < max(LEAST_BY_CHANCE, share)
+
+    def play(self) -> None:
+        """Hear of one more."""
+        self.episodes += 1
+        self.in_vain += 1
+
+    def find(self, states: int, rows: int) -> None:
+        """Hear what the last one has found."""
+        self.new_states += states
+        self.new_rows += rows
+        if rows:
+            self.in_vain = 0
+
+
 class Growth:
     """How the target of a game changes.
 
     With ``request`` it asks for every action of all that was seen so far (or every pair, or state);
     what is new is taken up now and then, and whenever all is covered, so that a game ends only when
-    everything seen is covered. With ``rare`` it leaves out what that names, from time to time.
+    everything seen is covered. With ``rare`` it leaves out what that names, from time to time. With
+    ``by_chance`` it is not over before chance has had its share.
     """
 
-    def __init__(self, request: Uniform | None = None, rare: Rare | None = None) -> None:
-        self.request, self.rare = request, rare
+    def __init__(
+        self,
+        request: Uniform | None = None,
+        rare: Rare | None = None,
+        by_chance: ByChance | None = None,
+    ) -> None:
+        self.request, self.rare, self.by_chance = request, rare, by_chance
         self.left_out: list[tuple[Row, float]] = []  # and the bounds that say why
 
     def begin(self, game: Game) -> None:
@@ -55,7 +94,21 @@ class Growth:
         changed = False
         if game.counts.n_episodes >= self.next_growth or game.covered:
             changed = self._take_up(game, allowed)
-        return self._leave_out_rare(game) or changed
+        changed = self._leave_out_rare(game) or changed
+        if self.by_chance is not None and not game.covered:
+            self.by_chance.in_vain = 0
+        return changed
+
+    def is_over(self, game: Game) -> bool:
+        """Whether all that was seen is covered, and chance has found nothing more for a while."""
+        waits = self.request is not None and game.counts.n_episodes == 0
+        return game.covered and not waits and not self.leaves_to_chance(game)
+
+    def leaves_to_chance(self, game: Game) -> bool:
+        """Whether the next episode is one of random actions."""
+        played = game.counts.n_episodes
+        due = self.by_chance is not None and self.by_chance.is_due(played)
+        return due and played > 0 and game.covered
 
     def _take_up(self, game: Game, allowed: BoolArray | None) -> bool:
         """Ask for what was newly seen, and mind what was learnt of forbidden actions."""
@@ -67,8 +120,11 @@ class Growth:
         more = self.request is not None and bool((seen & ~known).any())
         if not (more or _differs(game.allowed, allowed)):
             return False
-        self.taken_up = seen
+        self.taken_up, rows = seen, len(game.target)
         self.make_room(game, counts.shape.states, allowed)
+        if self.by_chance is not None and self.by_chance.in_vain:
+            found = int(seen.any(axis=0).sum() - known.any(axis=0).sum())
+            self.by_chance.find(found, max(0, len(game.target) - rows))
         return True
 
     def make_room(self, game: Game, states: int, allowed: BoolArray | None) -> None:

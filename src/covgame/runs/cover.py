@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,15 +12,17 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from covgame.episodes import Block
 from covgame.errors import BadInput, Row, UnknownModel
 from covgame.flow.min_flow import min_flow
 from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
 from covgame.game.game import Game
-from covgame.game.growth import Growth, Rare
+from covgame.game.growth import ByChance, Growth, Rare
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
+from covgame.pac.aliasing import Ways
 from covgame.pac.mixtures import rarely_reached
 from covgame.pac.parts import AnyPart, Part
 from covgame.planning import resolve_target
@@ -34,7 +36,7 @@ from covgame.sources.environments import Environment, as_environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import StateFunction
 from covgame.store.folder import MANIFEST, TARGET, RunFolder
-from covgame.store.state import game_arrays, restore_game
+from covgame.store.state import fitting, game_arrays, restore_game
 from covgame.targets.requests import (
     Listed,
     Request,
@@ -45,6 +47,9 @@ from covgame.targets.requests import (
 )
 from covgame.targets.target import Target
 from covgame.types import ANY, Shape
+
+STEPS_TO_JUDGE = 1000
+"""After so many steps it is noticed if more than half of them led to states never seen before."""
 
 LARGE = 20_000
 """Above so many cells phi* takes a while, and nobody waits for it unasked."""
@@ -62,6 +67,10 @@ class Coverage(Run):
 
     FINISHED: ClassVar[StopReason] = "covered"
     ONE_TASK = True
+
+    def __post_init__(self) -> None:
+        stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
+        self.ways = Ways(self.source.shape.actions) if stepped else None
 
     # ------------------------------------------------------------------------ what there is
 
@@ -94,6 +103,26 @@ class Coverage(Run):
     def unreachable(self) -> list[tuple[Row, float]]:
         """What ``min_reach`` has left out: (row, a bound on the chance to reach it)."""
         return self.never_reached + self.growth.left_out
+
+    @property
+    def aliased(self) -> list[tuple[int, float]]:
+        """States whose successors depend on how they were reached, with log10 of the evidence."""
+        return self.ways.aliased() if self.ways else []
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether states are what somebody's map makes of observations."""
+        return self.environment.reading.states is not None
+
+    @property
+    def warning(self) -> str | None:
+        steps = int(self.counts.visits.sum()) if self.source.discovers_states else 0
+        if steps < STEPS_TO_JUDGE or 2 * self.n_states <= steps:
+            return None
+        return (
+            f"{self.n_states:,} states in {steps:,} steps: most observations are new states, so "
+            "that covering will hardly end; a coarser map (--states) would help"
+        )
 
     @cached_property
     def min_episodes(self) -> float | None:
@@ -132,6 +161,12 @@ class Coverage(Run):
             "min_episodes": self.min_episodes if known else None,
             "ratio": self.ratio if known else None,
             "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
+            "aliased": [
+                {"state": state, "label": self.names.state(state), "evidence": evidence}
+                for state, evidence in self.aliased
+            ],
+            "by_chance": asdict(self.growth.by_chance) if self.growth.by_chance else None,
+            "warning": self.warning,
             "failure": self.failure,
             "seed": self.settings.seed,
             "preset": self.settings.preset,
@@ -152,7 +187,9 @@ class Coverage(Run):
 
     @property
     def done(self) -> bool:
-        return self.covered
+        """Chance plays on when all is covered, but for that a budget need not suffice."""
+        looking = self.growth.leaves_to_chance(self.game) and self.budget_left > 0
+        return self.covered and not looking
 
     @property
     def by_counts(self) -> bool:
@@ -163,7 +200,7 @@ class Coverage(Run):
         return self.settings.seed
 
     def next_task(self) -> AnyPart | None:
-        if self.covered:
+        if self.done:
             return None
         rounds = self.settings.play == "lazy"
         return Part("cover", self.game, growth=self.growth, rounds=rounds)
@@ -171,6 +208,10 @@ class Coverage(Run):
     def tell(self, task: AnyPart) -> bool:
         del task  # its game is ours
         return True
+
+    def keep(self, block: Block) -> None:
+        if self.ways is not None:
+            self.ways.tell(block)
 
     # ----------------------------------------------------------------- to be saved and resumed
 
@@ -191,12 +232,14 @@ class Coverage(Run):
         return {TARGET: target_text(self.target)}
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        left_out = self.growth.left_out
+        left_out, chance = self.growth.left_out, self.growth.by_chance
         rows = [[ANY if i is None else i for i in row] for row, _ in left_out]
         return {
             **game_arrays(self.game),
             "left_out_rows": np.array(rows, dtype=np.int64).reshape(-1, 3),
             "left_out_bounds": np.array([bound for _, bound in left_out]),
+            **(self.ways.arrays() if self.ways else {}),
+            **({"by_chance": np.array(astuple(chance))} if chance is not None else {}),
         }
 
     def restore(self, arrays: Arrays) -> None:
@@ -211,6 +254,11 @@ class Coverage(Run):
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
             self.growth.drop_left_out(self.game)
+        with fitting():
+            if self.ways is not None:
+                self.ways.restore(arrays)
+            if self.growth.by_chance is not None:
+                self.growth.by_chance = ByChance(*arrays["by_chance"].tolist())
 
 
 def cover(
@@ -331,7 +379,7 @@ def _start_unknown(
     request = parse_request(str(target)) if isinstance(target, str | Path) else target
     if isinstance(request, Uniform):
         wanted = Target.of_rows(source.shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
-        growth = Growth(request, _rare(settings))
+        growth = Growth(request, _rare(settings), _chance(source))
     elif isinstance(request, Listed) and not source.discovers_states:
         wanted, growth = request.on(source.shape), Growth(None, _rare(settings))
     else:
@@ -341,6 +389,11 @@ def _start_unknown(
         )
     game = settings.new_game(wanted, stationary=source.stationary)
     return Coverage(environment, settings, source, game, growth, str(target))
+
+
+def _chance(source: Source) -> ByChance | None:
+    """Who discovers states is not to believe too soon that there are no others."""
+    return ByChance() if source.discovers_states else None
 
 
 def _rare(settings: CoverSettings) -> Rare | None:
@@ -380,7 +433,7 @@ def reopen(
             allowed=model.transitions.allowed if model else None,
         )
         request = Uniform(asked.growing.count, asked.growing.per) if asked.growing else None
-        growth = Growth(request, None if model else _rare(settings))
+        growth = Growth(request, None if model else _rare(settings), _chance(source))
         if growth.rare is not None:
             growth.left_out = list(never)
         return Coverage(

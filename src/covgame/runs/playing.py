@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -100,7 +101,11 @@ def save_answer(run: Run) -> None:
 
 def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | None = None) -> AnyRun:
     """Play a run out; an interruption and a failing environment are raised when all is saved."""
+    warned = False
     for _ in play(run):
+        if run.warning and not warned:
+            warnings.warn(run.warning, stacklevel=3)
+            warned = True
         if progress:
             progress(run)
     if run.stopped == "interrupted":

@@ -21,7 +21,7 @@ from covgame.names import Names
 from covgame.rng import episode_seed, uniforms
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import Stepper
-from covgame.types import END, BoolArray, Policy, Shape
+from covgame.types import END, BoolArray, FloatArray, Policy, Shape
 
 STREAM = 1
 FIRST_ROOM = 64
@@ -189,13 +189,21 @@ class ExternalSource:
         allowed = self.allowed[state] if self.allowed is not None else None
         if state < policy.table.shape[1]:
             if policy.is_stochastic:
-                reached = np.cumsum(policy.table[h, state])
-                action = min(int(np.searchsorted(reached, number, side="right")), len(reached) - 1)
+                action = _drawn(policy.table[h, state], allowed, number)
             else:
                 action = int(policy.table[h, state])
             if allowed is None or allowed[action]:
                 return action
         return 0 if allowed is None else int(allowed.argmax())
+
+
+def _drawn(chances: FloatArray, allowed: BoolArray | None, number: float) -> int:
+    """An action by its chances, among those that are allowed."""
+    if allowed is not None and not allowed.all():
+        chances = np.where(allowed, chances, 0.0)
+        number *= float(chances.sum())
+    reached = np.cumsum(chances)
+    return min(int(np.searchsorted(reached, number, side="right")), len(reached) - 1)
 
 
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:
