@@ -23,7 +23,7 @@ import covgame as cg
 from benchmarks import _results
 from covgame.game.game import Game, rounds
 from covgame.game.presets import default_game, paper_game
-from covgame.players.compiled import CompiledPlayer
+from covgame.players.compiled import WaitingPlayer
 from covgame.runs.cover import start
 from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
@@ -37,6 +37,8 @@ SIZES = [31, 100, 310, 1000, 2500]
 COMPILE = """
 import json, time
 import covgame as cg
+from covgame.players.compiled import CompiledGame
+CompiledGame.waits = True
 began = time.perf_counter()
 cg.cover("grid", "uniform:1/pair")
 print(json.dumps({"seconds": time.perf_counter() - began}))
@@ -56,7 +58,7 @@ def game_for(env: str, visits: float, kind: str, reach: float = 0.001) -> tuple[
 def microseconds(env: str, kind: str, episodes: int, repeats: int = 5) -> float:
     """Per episode in the middle of a long run: the median of several stretches."""
     game, model = game_for(env, LONG, kind)
-    player = CompiledPlayer(game, SimulatedSource(model, 0), most=episodes, record=False)
+    player = WaitingPlayer(game, SimulatedSource(model, 0), most=episodes, record=False)
     while game.counts.n_episodes < 2 * episodes:
         player.play(episodes)
     times = []
@@ -112,7 +114,7 @@ def growth(states: int, kind: str) -> dict[str, Any]:
     episodes = max(20, 2_000_000 // cells)
     spent = microseconds(env, kind, episodes, repeats=3)
     game, model = game_for(env, LONG, kind)
-    CompiledPlayer(game, SimulatedSource(model, 0), most=episodes, record=False).play(episodes)
+    WaitingPlayer(game, SimulatedSource(model, 0), most=episodes, record=False).play(episodes)
     return {"cells": cells, "kind": kind, "us": spent, "bytes": bytes_per_cell(game)}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from covgame.players.compiled import CompiledGame
 from covgame.runs import playing
 from covgame.store import episodes as shard_files
 from covgame.store import recorder
@@ -21,6 +22,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("covgame")
+
+CompiledGame.waits = True
+"""Where the readable game is compared with the compiled one, it must not stand in for it."""
 
 
 @pytest.fixture

@@ -206,7 +206,7 @@ class Trapdoor:
 
 
 def test_chance_finds_what_covering_did_not_look_for() -> None:
-    """What was seen is covered at once; chance then finds the attic, and that is covered as well."""
+    """What was seen is covered at once; chance finds the attic, and that is covered as well."""
     run = cg.cover(Trapdoor(), "uniform:1/pair", seed=1)
     chance = run.growth.by_chance
     assert chance is not None

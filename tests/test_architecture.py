@@ -22,6 +22,7 @@ BASE = {
     "interruption",
     "imports",
     "names",
+    "waiting",
 }
 MAY_IMPORT = {
     "mdp": BASE,

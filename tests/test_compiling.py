@@ -47,6 +47,8 @@ def test_all_that_flows_into_a_kernel_is_stamped() -> None:
 
 PLAY = """
 import covgame as cg
+from covgame.players.compiled import CompiledGame
+CompiledGame.waits = True
 run = cg.cover("riverswim:states=5,horizon=8", cg.uniform(40), seed=0)
 print(run.n_episodes)
 """

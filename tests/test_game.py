@@ -40,7 +40,7 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.store.state import counts_arrays
 from covgame.targets.requests import drop_rarely_reached, parse_request
 from covgame.targets.target import Target
-from covgame.types import ANY, END, Shape
+from covgame.types import ANY, END, FloatArray, Shape
 from tests.worlds import dense_kernel, random_counts, random_policy, worlds
 
 seeds = st.integers(0, 2**31)
@@ -627,6 +627,12 @@ def test_the_first_visit_comes_early(name: str, target: str, most: float) -> Non
     assert max(taus) < 4 * np.median(taus)
 
 
+def after_visit(game: Game, cell: int) -> FloatArray | None:
+    """The weights after one more step of an episode."""
+    game.visit(cell)
+    return game.revised_weights()
+
+
 def test_a_group_loses_weight_within_an_episode() -> None:
     """Visit by visit, by the weights that it would have after the episode."""
     shape = Shape(9, 2, 1)
@@ -635,7 +641,7 @@ def test_a_group_loses_weight_within_an_episode() -> None:
     game = Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), counts)
     assert game.state.rate == 3.0  # sqrt(H)
     cells = [2 * h for h in range(6)]  # state 0 at every stage
-    revised = {n: game.revised_weights(cells[:n]) for n in range(1, 7)}
+    revised = {n: after_visit(game, cell) for n, cell in enumerate(cells, 1)}
     for n, weights in revised.items():
         # The exponent falls by 3 c_max/9 n/c = n/3, and is looked at every 0.35.
         if (
@@ -650,8 +656,8 @@ def test_a_group_loses_weight_within_an_episode() -> None:
     assert revised[1] is None
     assert revised[2] is not None
     missing = Game(target, OptimisticPlanner(RangeAwareOptimism()), MissingOnly(), counts)
-    assert all(missing.revised_weights(cells[:n]) is None for n in range(1, 6))
-    last = missing.revised_weights(cells)
+    assert all(after_visit(missing, cell) is None for cell in cells[:5])
+    last = after_visit(missing, cells[5])
     assert last is not None
     np.testing.assert_array_equal(last, [0.0, 1.0])
 
@@ -734,5 +740,5 @@ def test_players_of_ones_own_are_not_mistaken_for_ours() -> None:
     target = reachable_target(world, "uniform:2")
     counts = Counts(world.shape, pooled=True)
     game = Game(target, KnownModelPlanner(world.transitions), TargetAware(), counts)
-    with pytest.raises(cg.BadInput, match="rounds"):
+    with pytest.raises(cg.BadInput, match="play it plainly"):
         next(blocks(game, SimulatedSource(world, 0), size=1))

@@ -53,6 +53,23 @@ def test_the_compiled_game_asks_for_the_same_policies(text: str, pooled: bool) -
 
 
 @pytest.mark.parametrize("pooled", [True, False])
+def test_what_was_taken_back_is_not_planned_with(pooled: bool) -> None:
+    """After an episode that was broken off compiled code plans as the readable game, everywhere."""
+    world = cg.make("grid:rows=3,columns=3,horizon=6,ends=true").require_model("a test")
+    target = parse_request("uniform:9").resolve(world.transitions)
+    source, readable = SimulatedSource(world, 4), default_game(target, pooled=pooled)
+    compiled = CompiledGame(default_game(target, pooled=pooled))
+    for number in range(60):
+        for game in (readable, compiled):
+            if number % 9 == 4:
+                source.play(game.ask(), 1000 + number, game.revise)
+                game.abandon()
+        np.testing.assert_array_equal(compiled.ask().table, readable.ask().table)
+        for game in (readable, compiled):
+            game.tell(source.play(game.ask(), number, game.revise))
+
+
+@pytest.mark.parametrize("pooled", [True, False])
 def test_an_episode_that_is_told_again_teaches_the_same(pooled: bool) -> None:
     """Heard step by step, or told as a whole after resuming: the next episodes are the same."""
     world = cg.make("grid:rows=3,columns=3,horizon=6,ends=true").require_model("a test")

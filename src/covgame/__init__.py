@@ -22,6 +22,7 @@ from covgame.pac.learnt import LearntModel
 from covgame.planning import Plan, functionals, plan
 from covgame.runs.certify import Checked, certify
 from covgame.runs.cover import Coverage, cover
+from covgame.runs.driving import Driver, OpenEpisode
 from covgame.runs.learn import explore, identify
 from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.opening import learnt_model, load, resume
@@ -45,6 +46,7 @@ __all__ = [
     "Counts",
     "Coverage",
     "CovgameError",
+    "Driver",
     "Environment",
     "EnvironmentFailed",
     "Episode",
@@ -54,6 +56,7 @@ __all__ = [
     "Identification",
     "LearntModel",
     "MissingExtra",
+    "OpenEpisode",
     "Peer",
     "Plan",
     "Planner",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from covgame.types import FloatArray, IntArray
@@ -11,7 +9,8 @@ from covgame.types import FloatArray, IntArray
 
 def sum_by_index(index: IntArray, weights: FloatArray, size: int) -> FloatArray:
     """result[i] is the sum of the weights whose index is i."""
-    return cast("FloatArray", np.bincount(index, weights, minlength=size))
+    sums = np.bincount(index, weights, minlength=size)
+    return sums.astype(np.float64, copy=False)  # NumPy's sum of nothing is a whole number
 
 
 def sum_by_segment(values: FloatArray, start: IntArray) -> FloatArray:

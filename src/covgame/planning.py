@@ -17,7 +17,7 @@ from covgame.flow.functionals import Functionals
 from covgame.flow.min_flow import MinFlow, min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.sources.environments import Environment, as_environment
+from covgame.sources.environments import as_environment
 from covgame.targets.requests import Request, drop_rarely_reached, parse_request
 from covgame.targets.target import Target
 from covgame.types import FloatHSA, Policy
@@ -184,7 +184,7 @@ class Plan:
 
 
 def plan(
-    env: Environment | TabularMDP | str | Path,
+    env: Any,
     target: Request | Target | str | Path,
     *,
     horizon: int | None = None,
@@ -194,8 +194,7 @@ def plan(
     """What covering ``target`` costs on a known environment, why, and how to do it.
 
     Args:
-        env: A name (``covgame envs`` lists them), the path of a model file, a ``TabularMDP``, or
-            what ``covgame.make`` returns. Its transition table has to be known.
+        env: As in ``covgame.cover``; its transition table has to be known.
         target: What has to be visited how often, as in ``covgame.cover``.
         horizon: Steps of an episode at most, where ``env`` leaves it open.
         min_reach: Leave out what no policy reaches with this probability.
@@ -229,9 +228,7 @@ def plan(
     )
 
 
-def functionals(
-    env: Environment | TabularMDP | str | Path, *, epsilon: float, horizon: int | None = None
-) -> Functionals:
+def functionals(env: Any, *, epsilon: float, horizon: int | None = None) -> Functionals:
     """What PCE, PRINCIPLE, MOCA and PEDEL pay per log(1/delta) on a known environment.
 
     Args:

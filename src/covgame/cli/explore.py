@@ -33,6 +33,7 @@ def explore(
     max_episodes: int | None,
     scale: float,
     most_successors: int | None,
+    most_states: int | None,
     stage_dependent: bool,
     force: bool,
     out: Path | None,
@@ -50,6 +51,7 @@ def explore(
     settings = LearnSettings(
         "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
+        most_states=most_states,
     )  # fmt: skip
     run = start(as_environment(env, horizon, states, actions), settings, force=force)
     if not quiet:

@@ -51,6 +51,7 @@ def identify(
     max_episodes: int | None,
     scale: float,
     most_successors: int | None,
+    most_states: int | None,
     stage_dependent: bool,
     suprema: Literal["exact", "relaxed"] | None,
     reward_range: str,
@@ -71,7 +72,7 @@ def identify(
     settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
         as_range(reward_range), None if return_range is None else as_range(return_range),
-        most_successors, stage_dependent,
+        most_successors, stage_dependent, most_states,
     )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")

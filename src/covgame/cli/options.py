@@ -78,6 +78,11 @@ def learning_options(command: Command) -> Command:
             help="The folder of the run; a fresh one in runs/ if left out.",
         ),
         click.option(
+            "--most-states",
+            type=int,
+            help="An upper bound on the number of states, where ENV only shows them as it goes.",
+        ),
+        click.option(
             "--most-successors",
             type=int,
             help="No state and action lead to more different successors (the end is one).",

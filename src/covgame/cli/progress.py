@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from covgame import waiting
 from covgame.cli.messages import say
 from covgame.game.progress import Progress, progress_of
 from covgame.pac.parts import Phase
@@ -47,9 +48,8 @@ def _watch_covering(run: Coverage) -> None:
     with _display() as show:
         pacer = _Pacer(show)
         warned = False
-        with _excuse(COMPILING) as started:
+        with _excuse(COMPILING):
             for _ in play(run):
-                started()
                 pacer.after_block(run)
                 if run.warning and not warned:
                     say(run.warning)
@@ -73,15 +73,21 @@ class _Pacer:
 
 
 @contextmanager
-def _excuse(sentence: str) -> Iterator[Callable[[], None]]:
-    """Say the sentence if what follows has not started after a second."""
-    timer = threading.Timer(SECONDS_UNTIL_EXCUSE, lambda: say(sentence))
-    timer.daemon = True
-    timer.start()
+def _excuse(sentence: str) -> Iterator[None]:
+    """Say the sentence once if what follows has to wait for the compiler."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(SECONDS_UNTIL_EXCUSE):
+            if waiting.for_compiler():
+                say(sentence)
+                return
+
+    threading.Thread(target=look, daemon=True).start()
     try:
-        yield timer.cancel
+        yield
     finally:
-        timer.cancel()
+        over.set()
 
 
 @contextmanager

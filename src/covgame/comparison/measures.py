@@ -25,7 +25,7 @@ from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.players.by_counts import SortedSuccessors, draw_visits
-from covgame.players.compiled import CompiledPlayer
+from covgame.players.compiled import WaitingPlayer as CompiledPlayer
 from covgame.players.peers import episodes_to_cover
 from covgame.runs.learn import explore, identify
 from covgame.sources.environments import make

@@ -6,7 +6,7 @@ Covering is checked on the counts, so that a run that ends is right whatever the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -135,6 +135,7 @@ class Game:
     def begin(self) -> None:
         """Nothing of the next episode is known yet."""
         self.path: list[int] = []  # its cells so far
+        self.gains: Gains = {}  # and what they have collected
         self.learnt: list[tuple[int, int]] = []  # its steps that are counted already
         self.agreement_before = (
             self.counts.agreement.copy(),
@@ -148,12 +149,12 @@ class Game:
         Where stages share what they have seen, the step is learnt at once. It is a reason if it
         was news, or if what is wanted has changed by it.
         """
-        self.path.append(cell)
+        self.visit(cell)
         news = False
         if self.learns_within:
             self.learnt.append((cell, successor))
             news = self.counts.learn(cell, successor)
-        weights = self.revised_weights(self.path)
+        weights = self.revised_weights()
         if weights is not None:
             self.weights_now = weights
         elif not news:
@@ -165,18 +166,23 @@ class Game:
         self.counts.unlearn(self.learnt, self.agreement_before)
         self.begin()
 
-    def revised_weights(self, cells: Sequence[int]) -> FloatArray | None:
-        """The weights for the rest of an episode, None if they have not changed just now.
+    def visit(self, cell: int) -> None:
+        """Note a step of the episode."""
+        self.path.append(cell)
+        for row in self.target.rows_of_cell(cell):
+            self.gains[row] = self.gains.get(row, 0) + 1
+
+    def revised_weights(self) -> FloatArray | None:
+        """The weights for the rest of the episode, None if its last step has not changed them.
 
         A row that may be visited at any stage loses weight with every visit, and all of it once
         it is covered; without this it would be collected again and again.
         """
         if self.target.most_per_episode == 1 or self.revising is None:
             return None
-        here = self.target.rows_of_cell(cells[-1])
+        here, gains = self.target.rows_of_cell(self.path[-1]), self.gains
         if not any(self.collected[row] < self.target.counts[row] for row in here):
             return None
-        gains = self._gains(cells)
         if not any(self._should_replan(self.revising, row, gains[row]) for row in here):
             return None
         weights = self.state.weights.copy()

@@ -226,7 +226,7 @@ def lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_onl
         n = collected[row] + gain[row]
         if n >= counts[row]:
             weights[row] = 0.0
-        elif not missing_only:
+        elif missing_only is None:
             exponent = _exponent(
                 memory[CURRENT_RATE], wanted.largest, n, counts[row], log_counts[row]
             )

@@ -60,7 +60,7 @@ def _anticipate(wanted, weighing, workspace, batch, majority, missing_only):  # 
         weigh_by_majority(
             counts, anticipated, threshold, weights, memory, majority.base, wanted.most
         )
-    elif missing_only:
+    elif missing_only is not None:
         for row in range(len(counts)):
             weights[row] = 1.0 if anticipated[row] < counts[row] else 0.0
     else:
@@ -168,7 +168,7 @@ def _observe_many(wanted, weighing, workspace, batch, majority, missing_only, ep
             memory[VARIANCE] += variance
         threshold = -1.0 if reached == 0 else wanted.smallest * 2.0**reached
         weigh_by_majority(counts, collected, threshold, weights, memory, majority.base, wanted.most)
-    elif missing_only:
+    elif missing_only is not None:
         memory[TOTAL] = 0.0
         for row in range(len(counts)):
             weights[row] = 1.0 if collected[row] < counts[row] else 0.0

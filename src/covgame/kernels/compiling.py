@@ -9,15 +9,20 @@ all ``SOURCES``; a test sees to it that the list is complete.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+from numba import njit, typeof
+from numba.core import event
+from numba.core.registry import CPUDispatcher
+
+from covgame import waiting
 
 KERNELS = (
     *("adversary", "by_counts", "compiling", "confidence", "curiosity", "draws", "episodes"),
     *("layout", "planner", "policies", "replanner", "shortest_path", "tables"),
+    "warming",
 )
 SOURCES = (
     *("episodes.py", "rng.py", "types.py"),
@@ -26,8 +31,12 @@ SOURCES = (
 )
 """Every file from which something flows into compiled code, from the package's folder."""
 
-OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 UNCOUNTED = {**OPTIONS, "_nrt": False}
+"""Who uses an array is not counted: that would take as long as planning."""
+
+INSIDE = {**UNCOUNTED, "no_cpython_wrapper": True}
+"""Not for Python: unpacking Python's arrays takes the compiler longer than most functions."""
 
 
 def stamp() -> str:
@@ -40,19 +49,78 @@ STAMP = stamp()
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
-    dispatcher = njit(**options)(function)
+    try:
+        dispatcher = njit(**options)(function)
+    except RuntimeError:  # there is nowhere to keep it
+        return njit(**{**options, "cache": False})(function)
     dispatcher._cache._cache_file._source_stamp = STAMP
     return dispatcher
 
 
+class _Noting(event.Listener):
+    """Has it known that this process waits for the compiler."""
+
+    def on_start(self, _: Any) -> None:
+        waiting.compilations += 1
+
+    def on_end(self, _: Any) -> None:
+        waiting.compilations -= 1
+
+
+event.register("numba:compile", _Noting())  # type: ignore[no-untyped-call]
+
+
+def types_of(arguments: Iterable[Any]) -> tuple[Any, ...]:
+    """What a function is compiled for when it is called with these."""
+    return tuple(map(typeof, arguments))
+
+
+def folder_of(function: Any) -> Path | None:
+    """Where compiled code of a function is kept, if there is such a place."""
+    path = function._cache.cache_path
+    return None if path is None else Path(path)
+
+
+def is_kept(function: Any, types: tuple[Any, ...]) -> bool:
+    """Whether to call it for the first time would not take the compiler."""
+    if types in function.overloads:
+        return True
+    key = function._cache._index_key(types, function.targetctx.codegen())
+    return function._cache._cache_file.load(key) is not None
+
+
+class _Inside(CPUDispatcher):
+    """Python would call an address that is not there."""
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError(f"only compiled code can call {self.py_func.__name__}")
+
+
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile what makes no arrays: to count who uses them would take as long as planning."""
-    return _compile(function, **UNCOUNTED)
+    """Compile what only compiled code calls, and what makes no arrays."""
+    dispatcher = _compile(function, **INSIDE)
+    dispatcher.__class__ = _Inside
+    return dispatcher
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """The same for what is a part of a loop."""
-    return _compile(function, forceinline=True, **UNCOUNTED)
+    dispatcher = _compile(function, forceinline=True, **INSIDE)
+    dispatcher.__class__ = _Inside
+    return dispatcher
+
+
+def spliced(function: Callable[..., Any]) -> Any:
+    """The same for what takes many arrays and has one caller: it becomes a part of its text.
+
+    To hand over the arrays would take the compiler longer than all else in such a function.
+    """
+    return _compile(function, inline="always", **UNCOUNTED)
+
+
+def for_python(function: Callable[..., Any]) -> Any:
+    """Compile what Python calls, too."""
+    return _compile(function, **UNCOUNTED)
 
 
 def playing(function: Callable[..., Any]) -> Any:

@@ -13,18 +13,18 @@ from covgame.kernels.adversary import (
     should_replan,
     visit,
 )
-from covgame.kernels.compiling import compiled, playing
+from covgame.kernels.compiling import compiled, for_python, playing, spliced
 from covgame.kernels.draws import draw, episode_key, step_reward, uniform
 from covgame.kernels.layout import BUDGET, COVERED, CURRENT_RATE, EPISODE, POOL_FULL, WHOLE, ZERO
 from covgame.kernels.planner import plan
-from covgame.kernels.replanner import keep_plan, note_episode, note_successor, set_up
-from covgame.kernels.tables import compare, count_transition, has_room, refresh
+from covgame.kernels.replanner import keep_plan, note_episode, note_successor
+from covgame.kernels.tables import compare, count_transition, has_room
 from covgame.types import END
 
 
 @compiled
 def learn(learnt, cache, h, cell, following):  # type: ignore[no-untyped-def]
-    """``Counts.learn``; a cache plan hears of new successors."""
+    """``Counts.learn``; a plan that is kept hears of new successors."""
     shape = learnt.visits.shape
     _, S, A = shape
     pair, new = cell - h * S * A, False
@@ -128,7 +128,7 @@ def _play_on(  # type: ignore[no-untyped-def]
             return h, s, n_met, changed
 
 
-@compiled
+@spliced
 def _tell(  # type: ignore[no-untyped-def]
     learnt, wanted, weighing, workspace, cache, majority, missing_only, length, n_met,
     first_new, first_due,
@@ -146,7 +146,7 @@ def _tell(  # type: ignore[no-untyped-def]
         observe_weighted_majority(
             wanted, weights, memory, majority, reward, met, n_met, gain, everything
         )
-    elif missing_only:
+    elif missing_only is not None:
         observe_missing_only(wanted, weights, memory, reward, met, n_met)
     else:
         observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, everything)
@@ -157,20 +157,20 @@ def _tell(  # type: ignore[no-untyped-def]
     return covered
 
 
-@compiled
+@for_python
 def plan_episode(learnt, stage_reward, workspace, optimism, paper, earliest):  # type: ignore[no-untyped-def]
     """``Game.ask`` for what somebody else plays from a stage on; fills ``workspace.chosen``."""
     plan(learnt, stage_reward, optimism, paper, workspace, earliest)
 
 
-@compiled
+@for_python
 def learn_steps(learnt, workspace, first, last):  # type: ignore[no-untyped-def]
     """``Counts.learn`` of steps on the path; there has to be room for an episode."""
     for h in range(first, last):
         learn(learnt, None, h, workspace.path[h], workspace.path_next[h])
 
 
-@compiled
+@for_python
 def tell_episode(  # type: ignore[no-untyped-def]
     learnt, wanted, weighing, workspace, majority, missing_only, length, first_new
 ):
@@ -202,8 +202,8 @@ def play_block(  # type: ignore[no-untyped-def]
     """Play up to ``most_episodes``; returns (why it ended, episodes played, steps taken).
 
     ``paper`` is None or the numbers of ``PaperOptimism``, ``majority`` None or a ``Majority``,
-    ``cache`` None or a ``PlanCache`` that saves planning all anew: what is None is left out when
-    compiling, so that the usual game does not wait for the other.
+    ``missing_only`` None or True, ``cache`` None or a ``PlanCache`` that saves planning all anew:
+    what is None is left out when compiling, so that the usual game does not wait for the other.
     """
     shape = learnt.visits.shape
     S = shape[1]
@@ -212,11 +212,6 @@ def play_block(  # type: ignore[no-untyped-def]
     counts, collected = wanted.counts, wanted.collected
     weights, reward = weighing.weights, weighing.reward
     met, gain = workspace.met, workspace.gain
-    if cache is None:
-        refresh(learnt)
-    elif cache.tally[EPISODE] != first_episode:
-        refresh(learnt)
-        set_up(learnt, cache)
     still_open = ZERO
     for row in range(len(counts)):
         if collected[row] < counts[row]:
@@ -241,9 +236,10 @@ def play_block(  # type: ignore[no-untyped-def]
                     planned_at if learning else length,
                 )  # fmt: skip
             planned_at = length
+            pace = 0.0 if missing_only is not None else memory[CURRENT_RATE] * wanted.largest
             length, s, n_met, changed = _play_on(
                 key, world, learnt, wanted, weights, workspace, cache, shape, length, s, n_met,
-                revising, 0.0 if missing_only else memory[CURRENT_RATE] * wanted.largest, learning,
+                revising, pace, learning,
             )  # fmt: skip
         _earn(key, workspace.path, workspace.path_reward, length, shape, world.rewards)
         if recording:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covgame.game.counts import Counts, SuccessorTable
-from covgame.types import IntArray
+from covgame.types import END, IntArray
 
 COVERED, BUDGET, POOL_FULL, TOO_MANY = 0, 1, 2, 3
 """Why a block ended: all rows covered, episodes played, no room for new successors or numbers."""
@@ -259,10 +259,10 @@ def _used(table: SuccessorTable) -> IntArray:
 
 
 def plan_cache(counts: Counts) -> PlanCache:
-    """Room for a plan that follows the counts."""
+    """A plan that follows the counts: what was seen is linked, nothing is planned yet."""
     (H, S, _), pairs = counts.shape.hsa, counts.shape.pairs
     entries = len(counts.table.entries) + (len(counts.pool.entries) if counts.pool else 0)
-    return PlanCache(
+    cache = PlanCache(
         flags=np.zeros((S, H), dtype=np.uint8),
         known=np.zeros((H, S), dtype=np.int32),
         n_known=np.zeros(H, dtype=np.int64),
@@ -271,12 +271,36 @@ def plan_cache(counts: Counts) -> PlanCache:
         n_due=np.zeros(H, dtype=np.int64),
         tops=np.zeros((H, 2 * pairs)),
         remaining=np.zeros(H),
-        basis=np.zeros(3),
-        own_head=np.zeros(0 if counts.pooled else H * S, dtype=np.int32),
-        shared_head=np.zeros(S if counts.shares_stages else 0, dtype=np.int32),
+        basis=np.full(3, np.nan),
+        own_head=np.full(0 if counts.pooled else H * S, -1, dtype=np.int32),
+        shared_head=np.full(S if counts.shares_stages else 0, -1, dtype=np.int32),
         links=np.zeros((entries, 2), dtype=np.int32),
-        tally=np.full(6, -1, dtype=np.int64),
+        tally=np.zeros(6, dtype=np.int64),
     )
+    cache.tally[EPISODE] = counts.n_episodes
+    _link_rows(cache, counts.table, counts, apart=not counts.pooled)
+    if counts.pool is not None:
+        _link_rows(cache, counts.pool, counts, apart=False)
+    first = np.flatnonzero(counts.starts)
+    cache.flags[first, 0] = KNOWN | LEANS | DUE
+    cache.known[0, : len(first)] = cache.due[0, : len(first)] = first
+    cache.n_known[0] = cache.n_due[0] = cache.tally[UNFOLLOWED] = len(first)
+    return cache
+
+
+def _link_rows(cache: PlanCache, table: SuccessorTable, counts: Counts, *, apart: bool) -> None:
+    """One link for each state and successor of a table; ``apart``: and for each stage."""
+    _, S, A = counts.shape.hsa
+    row, successor, _ = table.listed(0, len(table))
+    row, successor = row[successor != END], successor[successor != END]
+    stage = row // (S * A)
+    at = (stage + 1) * S + successor if apart else successor
+    at, state = np.divmod(np.unique(at * S + row // A - stage * S), S)
+    number = cache.tally[LINKS] + np.arange(len(at))
+    cache.links[number, 0] = state
+    cache.links[number, 1] = np.where(np.append(True, at[1:] != at[:-1])[: len(at)], -1, number - 1)
+    (cache.own_head if apart else cache.shared_head)[at] = number  # the last one of each
+    cache.tally[LINKS] += len(at)
 
 
 def new_workspace(horizon: int, states: int, actions: int, rows: int) -> Workspace:

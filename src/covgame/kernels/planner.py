@@ -75,14 +75,17 @@ def _range_aware(reward, mean, square, observed, share, doubted, best, remaining
 
 @compiled
 def best_of_state(  # type: ignore[no-untyped-def]
-    rows, entries, first, pool_rows, pool_entries, pair, observed, actions, values, h
+    rows, entries, first, pool_rows, pool_entries, pair, observed, place, actions, values, h
 ):
-    """``Counts.best_after`` of a state; who has more observations than its row, borrows."""
+    """``Counts.best_after`` of a state; who has more observations than its row, borrows.
+
+    The observations of its actions start at ``place``.
+    """
     largest = 0.0
     for a in range(actions):
         entry = rows[first + a]
         largest = max(largest, row_largest(entry, entries, values, h))
-        if observed[a] > entry.total:
+        if observed[place + a] > entry.total:
             largest = max(largest, row_largest(pool_rows[pair + a], pool_entries, values, h))
     return largest
 
@@ -93,11 +96,16 @@ def _find_best(  # type: ignore[no-untyped-def]
 ):
     """``Counts.best_after``, for the pairs of states that have an action in doubt."""
     for pair in range(0, len(best), actions):
-        if doubted[pair : pair + actions].sum() > 0.0:
-            best[pair : pair + actions] = best_of_state(
-                rows, entries, first + pair, pool_rows, pool_entries, pair,
-                observed[pair : pair + actions], actions, values, h,
+        in_doubt = 0.0
+        for i in range(pair, pair + actions):
+            in_doubt += doubted[i]
+        if in_doubt > 0.0:
+            largest = best_of_state(
+                rows, entries, first + pair, pool_rows, pool_entries, pair, observed, pair,
+                actions, values, h,
             )  # fmt: skip
+            for i in range(pair, pair + actions):
+                best[i] = largest
 
 
 @compiled

@@ -6,7 +6,7 @@ import numpy as np
 
 from covgame.episodes import LAST
 from covgame.game.counts import SETTLED
-from covgame.kernels.compiling import compiled, inlined
+from covgame.kernels.compiling import compiled, inlined, spliced
 from covgame.kernels.layout import (
     BONUS,
     CURRENT_RATE,
@@ -102,41 +102,6 @@ def _link(cache, head, place, s):  # type: ignore[no-untyped-def]
     links[new, 0], links[new, 1] = s, head[place]
     head[place] = new
     cache.tally[LINKS] += 1
-
-
-@compiled
-def _link_rows(cache, head, rows, entries, S, A):  # type: ignore[no-untyped-def]
-    """The links of a table, one for each state and successor."""
-    head[:] = -1
-    for row in range(len(rows)):
-        entry = rows[row]
-        stage = row // (S * A)
-        for place in range(entry.start, entry.start + entry.size):
-            s = entries[place].successor
-            if s != END and not _led_to(rows, entries, row - row % A, row, s):
-                at = (stage + 1) * S + s if len(head) > S else s
-                _link(cache, head, at, row // A - stage * S)
-
-
-@compiled
-def set_up(learnt, cache):  # type: ignore[no-untyped-def]
-    """Start from the counts: nothing is planned yet."""
-    _, S, A = learnt.visits.shape
-    cache.flags[:] = 0
-    cache.n_known[:] = 0
-    cache.n_followed[:] = 0
-    cache.n_due[:] = 0
-    cache.basis[:] = np.nan
-    cache.tally[:] = 0
-    if learnt.pooled:
-        _link_rows(cache, cache.shared_head, learnt.rows, learnt.entries, S, A)
-    else:
-        _link_rows(cache, cache.own_head, learnt.rows, learnt.entries, S, A)
-    if learnt.borrowing:
-        _link_rows(cache, cache.shared_head, learnt.pool_rows, learnt.pool_entries, S, A)
-    for s in range(S):
-        if learnt.starts[s] > 0:
-            _know(cache, ZERO, s)
 
 
 @compiled
@@ -265,8 +230,8 @@ def _renew(  # type: ignore[no-untyped-def]
                     in_doubt += doubted[a]
                 if in_doubt > 0.0:
                     largest = best_of_state(
-                        rows, entries, first + s * A, pool_rows, pool_entries, s * A, observed, A,
-                        values, h + 1,
+                        rows, entries, first + s * A, pool_rows, pool_entries, s * A, observed,
+                        ZERO, A, values, h + 1,
                     )  # fmt: skip
             best, action = -np.inf, 0
             for a in range(A):
@@ -296,7 +261,7 @@ def _renew(  # type: ignore[no-untyped-def]
     return planned
 
 
-@compiled
+@spliced
 def replan(learnt, reward, optimism, workspace, cache, memory, earliest):  # type: ignore[no-untyped-def]
     """``plan`` of all states that can be entered, where something has changed since.
 
@@ -316,7 +281,8 @@ def replan(learnt, reward, optimism, workspace, cache, memory, earliest):  # typ
         basis[PLAN_RATE], basis[PLAN_SHIFT] = memory[CURRENT_RATE], memory[SHIFT]
         basis[PLAN_KAPPA] = kappa
         _set_all_tops(cache.tops, reward)
-        cache.remaining[:] = np.nan
+        for h in range(len(cache.remaining)):
+            cache.remaining[h] = np.nan
     planned = _renew(
         earliest, reward, optimism, kappa, learnt.state_agreement, learnt.pooled, learnt.rows,
         learnt.entries, learnt.pool_rows, learnt.pool_entries, learnt.visits, workspace.chosen,
@@ -330,7 +296,7 @@ def replan(learnt, reward, optimism, workspace, cache, memory, earliest):  # typ
         tally[HEAVY] = tally[HEAVY] + 1 if heavy else 0
 
 
-@compiled
+@spliced
 def keep_plan(  # type: ignore[no-untyped-def]
     learnt, wanted, weighing, workspace, cache, optimism, h, s, n_met, first_new
 ):
@@ -355,7 +321,7 @@ def keep_plan(  # type: ignore[no-untyped-def]
     replan(learnt, weighing.stage_reward, optimism, workspace, cache, weighing.memory, h)
 
 
-@compiled
+@spliced
 def note_episode(  # type: ignore[no-untyped-def]
     learnt, wanted, weighing, workspace, cache, length, n_met, first_new
 ):
@@ -368,7 +334,7 @@ def note_episode(  # type: ignore[no-untyped-def]
         tally[WHOLE] -= 1
     elif tally[WHOLE] == 1:
         tally[WHOLE] = 0
-        cache.basis[:] = np.nan
+        cache.basis[PLAN_RATE] = np.nan
     else:
         _note_visits(workspace.path, length, S, A, cache.flags, cache.due, cache.n_due)
         if learnt.pooled or learnt.borrowing:

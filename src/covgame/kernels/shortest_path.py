@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from covgame.game.counts import SETTLED
-from covgame.kernels.compiling import compiled
+from covgame.kernels.compiling import compiled, for_python
 from covgame.kernels.tables import borrowed, state_kappa
 from covgame.types import END
 
@@ -84,7 +84,7 @@ def _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths):  
             values[h % 2, 1, s] = paths[1, s * A + action]
 
 
-@compiled
+@for_python
 def nearest_goal(  # type: ignore[no-untyped-def]
     learnt, n_episodes, goals, unions, b, most_rounds, close, chosen, values, paths
 ):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covgame.game.counts import AS_ELSEWHERE, BORROWED_STEPS, MOST_BORROWED, SuccessorTable
-from covgame.kernels.compiling import compiled, inlined
+from covgame.kernels.compiling import compiled, for_python, inlined
 from covgame.kernels.layout import LARGEST, OTHERS, OWN, PLACES
 from covgame.types import END
 
@@ -31,10 +31,11 @@ def _refresh_row(entry, entries, end):  # type: ignore[no-untyped-def]
 @compiled
 def _refresh_rows(rows, entries, end):  # type: ignore[no-untyped-def]
     for row in range(len(rows)):
+        rows[row].p_first = rows[row].p_second = 0.0  # of what was taken back
         _refresh_row(rows[row], entries, end)
 
 
-@compiled
+@for_python
 def refresh(learnt):  # type: ignore[no-untyped-def]
     """Bring the tables to the form that planning reads."""
     _refresh_rows(learnt.rows, learnt.entries, learnt.visits.shape[1])
@@ -89,7 +90,7 @@ def table_has_room(entries, used, horizon):  # type: ignore[no-untyped-def]
     return used[PLACES] + 4 * horizon * (used[LARGEST] + 1) <= len(entries)
 
 
-@compiled
+@for_python
 def has_room(learnt):  # type: ignore[no-untyped-def]
     """Whether any episode can be counted."""
     H = len(learnt.visits)

@@ -155,6 +155,8 @@ class CountsPlayer(CompiledGame):
     small share of the episodes played so far.
     """
 
+    waits = True
+
     def __init__(self, game: Game, model: TabularMDP, seed: int, growth: float = GROWTH) -> None:
         successors = SortedSuccessors(model)
         start, next_state, probability = successors.rows

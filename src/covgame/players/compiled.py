@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from covgame.episodes import LAST, Block, Episode
+from covgame.episodes import LAST, Block, Episode, as_block
 from covgame.errors import BadInput
 from covgame.game.adversary import (
     MissingOnly,
@@ -27,12 +28,18 @@ from covgame.players.plain import PlainGame
 from covgame.sources.simulated import STREAM, SimulatedSource
 from covgame.types import FloatArray, Policy
 
+LARGE = 20_000
+"""With more cells a readable episode may take longer than compiling."""
+
+SECONDS_PER_LOOK = 0.1
+"""While readable episodes are played, so often it is looked whether compiled code is there."""
+
 
 def blocks(
     game: Game, source: SimulatedSource, *, size: int, record: bool = True
 ) -> Iterator[Block]:
     """Play in blocks of at most ``size`` episodes until the target is covered."""
-    player = CompiledPlayer(game, source, most=size, record=record)
+    player = WaitingPlayer(game, source, most=size, record=record)
     while not game.covered:
         block = player.play(size)
         if len(block):
@@ -48,17 +55,45 @@ class Heard:
 
 
 class CompiledGame:
-    """A game whose planning and bookkeeping run in compiled code; ask and tell are the same."""
+    """A game whose planning and bookkeeping run in compiled code; ask and tell are the same.
+
+    If that has to be compiled first, another process does it, and the readable game is played here
+    until then, which is the same to the last bit; but not where ``waits``, or in large worlds.
+    """
+
+    waits: ClassVar[bool] = False
 
     def __init__(self, game: Game) -> None:
         from covgame.kernels import episodes, tables
+        from covgame.kernels.warming import Warming
 
         if not is_compiled(game):
             raise BadInput("compiled code plays no planner or adversary but ours; play it plainly")
         self.kernel, self.tables_kernel, self.game = episodes, tables, game
         self.optimism, self.paper = self._optimism()
         self.amid_learning = False
+        self.is_ready = self.waits or game.target.shape.cells > LARGE
         self.bind()
+        if not self.is_ready:
+            self.warming = Warming(self._calls())
+            self._look()
+
+    def _look(self) -> bool:
+        """Whether compiled code plays on; asked between two episodes."""
+        if not self.is_ready and self.warming.is_over():
+            self.is_ready = True
+            self.bind()
+        return self.is_ready
+
+    def _calls(self) -> list[tuple[Any, Sequence[Any]]]:
+        """What of compiled code will be called, and with what."""
+        return [
+            (self.tables_kernel.refresh, [self.learnt]),
+            (self.tables_kernel.has_room, [self.learnt]),
+            (self.kernel.plan_episode, self._to_plan(0)),
+            (self.kernel.learn_steps, [self.learnt, self.workspace, 0, 0]),
+            (self.kernel.tell_episode, self._to_tell(0)),
+        ]
 
     @cached_property
     def heard(self) -> dict[int, Heard]:
@@ -91,7 +126,8 @@ class CompiledGame:
         self.majority = None
         if isinstance(self.game.adversary, WeightedMajority):
             self.majority = layout.Majority(base=state.base, level=self.level)
-        self.tables_kernel.refresh(self.learnt)
+        if self.is_ready:
+            self.tables_kernel.refresh(self.learnt)
 
     def _put_back(self) -> None:
         """What are numbers in Python, after compiled code has changed them."""
@@ -102,6 +138,8 @@ class CompiledGame:
 
     def ask(self) -> Policy:
         """The policy to play next."""
+        if not self._look():
+            return self.game.ask()
         if not self.tables_kernel.has_room(self.learnt):
             self._make_room()
         self.game.begin()
@@ -109,13 +147,16 @@ class CompiledGame:
 
     def _plan(self, earliest: int) -> Policy:
         plan_episode: Any = self.kernel.plan_episode
-        plan_episode(
-            self.learnt, self.by_stage, self.workspace, self.optimism, self.paper, earliest
-        )
+        plan_episode(*self._to_plan(earliest))
         return Policy.deterministic(self.workspace.chosen, self.game.target.shape.actions)
+
+    def _to_plan(self, earliest: int) -> Sequence[Any]:
+        return self.learnt, self.by_stage, self.workspace, self.optimism, self.paper, earliest
 
     def plan(self, weights: FloatArray) -> Policy:
         """The policy for rows that weigh so much, on what is counted now."""
+        if not self._look():
+            return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
         self.reward[:] = self.game.cell_rewards(weights)
         self._take_up_tables()
         policy = self._plan(0)
@@ -123,11 +164,13 @@ class CompiledGame:
 
     def revise(self, cell: int, successor: int) -> Policy | None:
         """``Game.revise``; steps are learnt together, when there is a reason to plan again."""
+        if not self.is_ready:
+            return self._revise_readably(cell, successor)
         game, step = self.game, len(self.game.path)
-        game.path.append(cell)
+        game.visit(cell)
         self.workspace.path[step], self.workspace.path_next[step] = cell, successor
         news = game.learns_within and self._hear(cell % game.target.shape.pairs, successor)
-        weights = game.revised_weights(game.path)
+        weights = game.revised_weights()
         if weights is not None:
             self.reward[:] = game.cell_rewards(weights)
             self.revised = True
@@ -137,9 +180,17 @@ class CompiledGame:
             self._learn_path()
         return self._plan(step + 1)
 
+    def _revise_readably(self, cell: int, successor: int) -> Policy | None:
+        self.amid_learning = True
+        policy = self.game.revise(cell, successor)
+        self.amid_learning = False
+        return policy
+
     def _hear(self, pair: int, successor: int) -> bool:
         """Whether a step is news, as ``Counts.learn`` says; to ask the tables would cost more."""
-        heard = self.heard.setdefault(pair, Heard())
+        heard = self.heard.get(pair)
+        if heard is None:
+            heard = self.heard[pair] = Heard()
         new = successor not in heard.successors
         heard.successors.add(successor)
         heard.times += 1
@@ -159,6 +210,9 @@ class CompiledGame:
         """``Game.abandon``; impossible if Ctrl-C came between counting steps and noting it."""
         if self.amid_learning:
             raise KeyboardInterrupt
+        if not self.is_ready:
+            self.game.abandon()
+            return
         self._put_back()
         self.game.abandon()
         self.heard = _heard(self.game.counts)
@@ -166,6 +220,9 @@ class CompiledGame:
 
     def tell(self, episode: Episode) -> None:
         """``Game.tell``."""
+        if not self.is_ready and (self.game.path or not self._look()):
+            self.game.tell(episode)
+            return
         if self.revised:
             self.reward[:] = self.game.cell_rewards(self.game.state.weights)
             self.revised = False
@@ -184,11 +241,14 @@ class CompiledGame:
     def _count(self, steps: int) -> bool:
         """Count the episode on the path, unless there is no room."""
         tell_episode: Any = self.kernel.tell_episode
-        counted: bool = tell_episode(
-            self.learnt, self.wanted, self.weighing, self.workspace,
-            self.majority, self._missing_only, steps, len(self.game.learnt),
-        )  # fmt: skip
+        counted: bool = tell_episode(*self._to_tell(steps))
         return counted
+
+    def _to_tell(self, steps: int) -> Sequence[Any]:
+        return (
+            self.learnt, self.wanted, self.weighing, self.workspace, self.majority,
+            self._missing_only, steps, len(self.game.learnt),
+        )  # fmt: skip
 
     def _hear_rest(self, cells: list[int], episode: Episode) -> None:
         """Of an episode that is about to be counted, what was not heard while it was played."""
@@ -204,8 +264,8 @@ class CompiledGame:
         self._take_up_tables()
 
     @property
-    def _missing_only(self) -> bool:
-        return isinstance(self.game.adversary, MissingOnly)
+    def _missing_only(self) -> bool | None:
+        return isinstance(self.game.adversary, MissingOnly) or None  # None: left out when compiling
 
     def _wanted(self) -> layout.TargetArrays:
         game, target = self.game, self.game.target
@@ -252,33 +312,68 @@ class CompiledPlayer(CompiledGame):
         incremental: bool = True,
     ) -> None:
         self.incremental = incremental
-        super().__init__(game)
         self.source, self.most, self.recording = source, most, record
         steps = most * game.target.shape.horizon if record else 0
         self.record = layout.new_record(most, steps)
         self.world = world_arrays(source.model)
+        super().__init__(game)
+
+    def _calls(self) -> list[tuple[Any, Sequence[Any]]]:
+        return [
+            (self.tables_kernel.refresh, [self.learnt]),
+            (self.kernel.play_block, self._to_play(0)),
+        ]
 
     def _take_up_tables(self) -> None:
         super()._take_up_tables()
+        self._follow_counts()
+
+    def _follow_counts(self) -> None:
+        """Start from the counts as they are: somebody else may have changed them."""
+        if self.is_ready:
+            self.tables_kernel.refresh(self.learnt)
         follows = self.incremental and self.paper is None and self.majority is None
         self.plan_cache: Any = layout.plan_cache(self.game.counts) if follows else None
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
+        if not self._look():
+            return self._play_readably(min(episodes, self.most))
         counts = self.game.counts
+        if self.plan_cache is None or self.plan_cache.tally[layout.EPISODE] != counts.n_episodes:
+            self._follow_counts()
         play_block: Any = self.kernel.play_block
-        why, played, steps = play_block(
-            min(episodes, self.most), counts.n_episodes, self.source.seed, STREAM,
-            self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.plan_cache,
-            self.optimism, self.paper, self.majority, self._missing_only,
-            self.game.learns_within, self.record, self.recording,
-        )  # fmt: skip
+        why, played, steps = play_block(*self._to_play(min(episodes, self.most)))
         self._put_back()
         if why == layout.POOL_FULL:
             self._make_room()
         first = counts.n_episodes
         counts.n_episodes += played
         return recorded_block(self.record, first, played, steps if self.recording else 0)
+
+    def _to_play(self, episodes: int) -> Sequence[Any]:
+        return (
+            episodes, self.game.counts.n_episodes, self.source.seed, STREAM,
+            self.world, self.learnt, self.wanted, self.weighing, self.workspace, self.plan_cache,
+            self.optimism, self.paper, self.majority, self._missing_only,
+            self.game.learns_within, self.record, self.recording,
+        )  # fmt: skip
+
+    def _play_readably(self, episodes: int) -> Block:
+        """The same episodes as compiled code plays, fewer if they take long."""
+        game, first = self.game, self.game.counts.n_episodes
+        played: list[Episode] = []
+        until = time.monotonic() + SECONDS_PER_LOOK
+        while not game.covered and len(played) < episodes and time.monotonic() < until:
+            episode = self.source.play(game.ask(), game.counts.n_episodes, game.revise)
+            played.append(game.tell(episode).episode)
+        return as_block(first, played)
+
+
+class WaitingPlayer(CompiledPlayer):
+    """Waits for the compiler: for whoever measures time, or compares with the readable game."""
+
+    waits = True
 
 
 def recorded_block(record: layout.Record, first: int, played: int, steps: int) -> Block:

@@ -14,7 +14,7 @@ from covgame.episodes import Block, as_block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.kernels import layout
-from covgame.players.compiled import CompiledPlayer
+from covgame.players.compiled import WaitingPlayer
 from covgame.players.policies import PolicyCompiled
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
@@ -103,14 +103,14 @@ class GamesPlayer:
 
     def __init__(self, games: Iterator[Game], source: SimulatedSource) -> None:
         self.games, self.source = games, source
-        self.player: CompiledPlayer | None = None
+        self.player: WaitingPlayer | None = None
         self._next_game()
 
     def _next_game(self) -> None:
         for game in self.games:
             self.counts = game.counts
             if not game.covered:
-                self.player = CompiledPlayer(game, self.source, most=BLOCK, record=True)
+                self.player = WaitingPlayer(game, self.source, most=BLOCK, record=True)
                 return
         self.player = None
 

@@ -414,6 +414,7 @@ def _checked(data: _Data, claimed: CertificateFile, numbers: dict[str, float]) -
     known = claimed.structure
     believed: dict[str, Any] = {
         "delta": claimed.delta,
+        "states": claimed.shape[1],
         "pooled": claimed.pooled,
         "stages": claimed.stages,
         "same_rewards": known.same_rewards,

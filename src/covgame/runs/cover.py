@@ -34,7 +34,7 @@ from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.runs.text import coverage_text
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.external import ExternalSource
-from covgame.sources.maps import StateFunction
+from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, TARGET, RunFolder
 from covgame.store.state import fitting, game_arrays, restore_game
 from covgame.targets.requests import (
@@ -134,6 +134,11 @@ class Coverage(Run):
     def _too_late_to_ask(self) -> bool:
         """Who interrupts a run on a large world does not want to wait for a linear program."""
         return self.stopped == "interrupted" and self.is_large
+
+    @property
+    def bound_at_hand(self) -> float | None:
+        """phi*, if nobody has to wait for it."""
+        return self.min_episodes if not self.is_large or "min_episodes" in vars(self) else None
 
     @property
     def is_large(self) -> bool:
@@ -249,7 +254,8 @@ class Coverage(Run):
             self.game = self.settings.new_game(target, stationary=stationary)
         restore_game(self.game, arrays)
         if isinstance(self.source, ExternalSource):
-            self.source.recall(self.game.allowed)
+            visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
+            self.source.masks.recall(self.game.allowed, visited)
         if "left_out_rows" in arrays:
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
@@ -266,7 +272,7 @@ def cover(
     target: Request | Target | str | Path,
     *,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
     preset: CoverPreset = "default",
@@ -392,8 +398,12 @@ def _start_unknown(
 
 
 def _chance(source: Source) -> ByChance | None:
-    """Who discovers states is not to believe too soon that there are no others."""
-    return ByChance() if source.discovers_states else None
+    """Who discovers states is not to believe too soon that there are no others.
+
+    Who owns the loop ends it when all is covered, so nothing is left to chance there.
+    """
+    stepped = isinstance(source, ExternalSource) and getattr(source.stepper, "plays", True)
+    return ByChance() if stepped and source.discovers_states else None
 
 
 def _rare(settings: CoverSettings) -> Rare | None:

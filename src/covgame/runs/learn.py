@@ -19,7 +19,7 @@ from covgame.runs.refusals import (
 from covgame.runs.saving import create_folder, environment_of
 from covgame.runs.settings import LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
-from covgame.sources.maps import StateFunction
+from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
 
 AnyRun = TypeVar("AnyRun", Exploration, Identification)
@@ -31,7 +31,7 @@ def explore(
     epsilon: float,
     delta: float = 0.1,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
     preset: LearnPreset = "certified",
@@ -40,6 +40,7 @@ def explore(
     scale: float = 1.0,
     most_successors: int | None = None,
     stage_dependent: bool = False,
+    most_states: int | None = None,
     force: bool = False,
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | None = None,
@@ -70,6 +71,8 @@ def explore(
         most_successors: At most so many states can follow a state and an action (the end of the
             episode counts as one), if you know that.
         stage_dependent: Do not pool what is learnt over stages (certified).
+        most_states: An upper bound on the number of states, where they are discovered (certified).
+            The fewer, the fewer episodes; a run that sees more ends as a failure.
         force: Begin also what will not end in a lifetime.
         out: A folder for the run, which can then be resumed and certified.
         progress: Called with the run after every block of episodes.
@@ -94,6 +97,7 @@ def explore(
     settings = LearnSettings(
         "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
+        most_states=most_states,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     run = cast("Exploration", start(environment, settings, force=force))
@@ -106,7 +110,7 @@ def identify(
     epsilon: float,
     delta: float = 0.1,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
     preset: LearnPreset = "certified",
@@ -119,6 +123,7 @@ def identify(
     return_range: tuple[float, float] | None = None,
     most_successors: int | None = None,
     stage_dependent: bool = False,
+    most_states: int | None = None,
     force: bool = False,
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | None = None,
@@ -150,6 +155,8 @@ def identify(
         most_successors: At most so many states can follow a state and an action (the end of the
             episode counts as one), if you know that.
         stage_dependent: Do not pool what is learnt over stages (certified).
+        most_states: An upper bound on the number of states, where they are discovered (certified).
+            The fewer, the fewer episodes; a run that sees more ends as a failure.
         force: Begin also what will not end in a lifetime.
         out: A folder for the run, which can then be resumed and certified.
         progress: Called with the run after every block of episodes.
@@ -173,7 +180,7 @@ def identify(
     """
     settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
-        reward_range, return_range, most_successors, stage_dependent,
+        reward_range, return_range, most_successors, stage_dependent, most_states,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     run = cast("Identification", start(environment, settings, force=force))
@@ -220,7 +227,12 @@ def _opened(
     environment: Environment, settings: LearnSettings, folder: RunFolder | None = None
 ) -> Callable[[], Exploration | Identification]:
     """Open the source, and say how a run on it begins."""
-    source = environment.open(settings.seed, pay=pay_of(settings))
+    source = environment.open(
+        settings.seed,
+        known=folder.load_states() if folder else None,
+        pay=pay_of(settings),
+        most_states=settings.most_states,
+    )
     check_has_confidence_sets(environment, source)
     kind = Exploration if settings.command == "explore" else Identification
 

@@ -64,10 +64,10 @@ def check_can_be_counted(environment: Environment) -> None:
 
 def check_has_confidence_sets(environment: Environment, source: Source) -> None:
     """Certificates need numbered states, and to know what is forbidden."""
-    if source.discovers_states:
+    if source.discovers_states and source.most_states is None:
         raise BadInput(
-            "confidence sets need the number of states beforehand, and "
-            f"{environment.name} only shows its states as it goes"
+            f"{environment.name} only shows its states as it goes, and confidence sets have to "
+            "know how many there can be: say an upper bound, --most-states N"
         )
     if isinstance(source, SimulatedSource) or environment.model is not None:
         return

@@ -94,6 +94,7 @@ class LearnSettings:
     return_range: tuple[float, float] | None = None  # of the sum of an episode's rewards
     most_successors: int | None = None  # of a state and an action, the end among them
     stage_dependent: bool = False  # do not pool what is learnt over stages (certified)
+    most_states: int | None = None  # an upper bound, where states are discovered (certified)
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
@@ -104,6 +105,9 @@ class LearnSettings:
         most = self.most_successors
         if most is not None and (not is_whole(most) or most < 1):
             raise BadInput(f"the most successors are a whole number from 1 on, not {most!r}")
+        states = self.most_states
+        if states is not None and (not is_whole(states) or states < 1):
+            raise BadInput(f"--most-states is a whole number from 1 on, not {states!r}")
         self._check_choices()
         object.__setattr__(self, "seed", int(self.seed))
 
@@ -113,5 +117,7 @@ class LearnSettings:
         check_choice("suprema", self.suprema, (None, *get_args(Suprema)))
         if self.preset == "certified" and (self.scale != 1 or self.prune or self.suprema):
             raise BadInput("scale, suprema and prune belong to --preset paper")
+        if self.preset == "paper" and self.most_states is not None:
+            raise BadInput("--most-states belongs to --preset certified")
         if self.prune and self.play == "counts":
             raise BadInput("pruning looks at episodes, and by counts there are none; play exact")

@@ -52,7 +52,7 @@ def coverage_facts(run: Coverage) -> Facts:
         ("covered", _extent(run)),
         ("episodes", f"{number(run.n_episodes)} ({_how(run)})"),
     ]
-    if run.min_episodes:
+    if run.bound_at_hand:
         facts.append(("lower bound", _comparison(run)))
     if run.growth.request is not None:
         facts.append(("states seen", _seen(run)))

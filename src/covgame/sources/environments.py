@@ -15,7 +15,7 @@ from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
 from covgame.sources.external import ExternalSource, Opener, Pay
-from covgame.sources.maps import MappedStates, StateFunction
+from covgame.sources.maps import AnyMap, MappedStates
 from covgame.sources.objects import (
     HANDED_OVER,
     Reading,
@@ -60,7 +60,12 @@ class Environment:
         return self.model
 
     def open(
-        self, seed: int, *, known: KnownStates | None = None, pay: Pay | None = None
+        self,
+        seed: int,
+        *,
+        known: KnownStates | None = None,
+        pay: Pay | None = None,
+        most_states: int | None = None,
     ) -> SimulatedSource | ExternalSource:
         """Where its episodes come from; ``known`` are the states that were discovered before."""
         if self.opener is None:
@@ -69,7 +74,10 @@ class Environment:
         if known is not None and isinstance(states, DiscoveredStates):
             states = states.again(*known)
         allowed = self.model.transitions.allowed if self.model else None
-        return ExternalSource(stepper, states, self.horizon, seed, allowed=allowed, pay=pay)
+        return ExternalSource(
+            stepper, states, self.horizon, seed,
+            allowed=allowed, pay=pay, most_states=most_states if states.discovered else None,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         about = repr(self.model) if self.model is not None else "no table"
@@ -80,7 +88,7 @@ def make(
     env: Any,
     horizon: int | None = None,
     *,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
 ) -> Environment:
     """An environment from its name, an object, a class, a function, a model file or a model.
@@ -178,7 +186,7 @@ def _table_of(world: Any, stages: int) -> TabularMDP | None:
 def as_environment(
     env: Any,
     horizon: int | None = None,
-    states: str | StateFunction | None = None,
+    states: AnyMap | None = None,
     actions: str | None = None,
 ) -> Environment:
     """What a user handed over as an environment, made if need be."""

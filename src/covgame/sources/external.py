@@ -19,6 +19,7 @@ from covgame.game.game import Revise
 from covgame.imports import said
 from covgame.names import Names
 from covgame.rng import episode_seed, uniforms
+from covgame.sources.masks import Masks
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import Stepper
 from covgame.types import END, BoolArray, FloatArray, Policy, Shape
@@ -49,16 +50,17 @@ class ExternalSource:
         *,
         allowed: BoolArray | None = None,  # (S, A), where that is known beforehand
         pay: Pay | None = None,
+        most_states: int | None = None,  # an upper bound, where somebody relies on it
     ) -> None:
         self.stepper, self.states = stepper, states
         self.horizon, self.seed = horizon, seed
-        self.allowed = None if allowed is None else allowed.copy()
-        self.pay = pay or Pay()
+        self.masks = Masks(len(stepper.actions), allowed)
+        self.pay, self.most_states = pay or Pay(), most_states
 
-    def recall(self, allowed: BoolArray | None) -> None:
-        """Take up which actions were seen to be allowed, unless that is known already."""
-        if self.allowed is None and allowed is not None:
-            self.allowed = allowed.copy()
+    @property
+    def allowed(self) -> BoolArray | None:
+        """(S, A), what was allowed at some visit; None if nothing is ever forbidden."""
+        return self.masks.ever
 
     def seeded(self, seed: int) -> ExternalSource:
         """The same environment with other episodes."""
@@ -95,7 +97,9 @@ class ExternalSource:
     def shape(self) -> Shape:
         """With room for states that are still to be discovered."""
         room = self.states.size
-        if self.states.discovered:
+        if self.states.discovered and self.most_states is not None:
+            room = self.most_states
+        elif self.states.discovered:
             room = FIRST_ROOM
             while room < self.states.size:
                 room *= 2
@@ -132,6 +136,7 @@ class ExternalSource:
         drawn = policy.is_stochastic
         numbers = uniforms(self.seed, STREAM, episode, self.horizon).tolist() if drawn else []
         observation, mask = self.stepper.reset(episode_seed(self.seed, STREAM, episode))
+        self.masks.now = None
         state = self._state(observation, mask)
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         steps: list[tuple[int, int, float, int]] = []
@@ -167,34 +172,23 @@ class ExternalSource:
 
     def _state(self, observation: Any, mask: Any) -> int:
         state = self.states.index(observation)
+        if self.most_states is not None and state >= self.most_states:
+            raise EnvironmentFailed(
+                f"it showed more states than the {self.most_states:,} of --most-states"
+            )
         if mask is not None:
-            self._allow(state, mask)
+            self.masks.show(state, mask, self.shape.states)
         return state
 
-    def _allow(self, state: int, mask: Any) -> None:
-        """Remember which actions a state has."""
-        allowed = np.asarray(mask).astype(np.bool_)
-        if allowed.shape != (len(self.stepper.actions),) or not allowed.any():
-            raise EnvironmentFailed(f"it showed the action mask {mask!r}, which allows nothing")
-        rows = self.shape.states
-        if self.allowed is None or len(self.allowed) < rows:
-            grown = np.ones((rows, len(self.stepper.actions)), dtype=np.bool_)
-            if self.allowed is not None:
-                grown[: len(self.allowed)] = self.allowed
-            self.allowed = grown
-        self.allowed[state] = allowed
-
     def _action(self, policy: Policy, h: int, state: int, number: float) -> int:
-        """The policy's action, or the first allowed one where that is unknown or forbidden."""
-        allowed = self.allowed[state] if self.allowed is not None else None
+        """The policy's action, as far as it has one and that is allowed."""
+        action = None
         if state < policy.table.shape[1]:
             if policy.is_stochastic:
-                action = _drawn(policy.table[h, state], allowed, number)
+                action = _drawn(policy.table[h, state], self.masks.here(state), number)
             else:
                 action = int(policy.table[h, state])
-            if allowed is None or allowed[action]:
-                return action
-        return 0 if allowed is None else int(allowed.argmax())
+        return self.masks.permitted(action, state)
 
 
 def _drawn(chances: FloatArray, allowed: BoolArray | None, number: float) -> int:

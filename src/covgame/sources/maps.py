@@ -72,7 +72,7 @@ class MappedStates(DiscoveredStates):
         return MappedStates(self.map, self.world, keys, labels)
 
 
-def state_map(asked: str | StateFunction | StateMap, space: Any = None) -> StateMap:
+def state_map(asked: AnyMap, space: Any = None) -> StateMap:
     """The map that was asked for, by text or as a function; ``space`` is Gymnasium's, if any."""
     if isinstance(asked, StateMap):
         return asked
@@ -286,3 +286,7 @@ def shown(observation: Any) -> str:
     """An observation in a sentence."""
     text = " ".join(repr(observation).split())
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+AnyMap = str | StateFunction | Bins | StateMap
+"""Whatever may be said of what counts as a state."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from covgame.errors import BadInput
 from covgame.imports import PREFIX, find, said
-from covgame.sources.maps import MappedStates, StateFunction, StateMap, state_map
+from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.options import parse_options
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import GymStepper, PlainStepper, Stepper
@@ -23,7 +23,7 @@ HANDED_OVER = "(an object)"
 class Reading:
     """How an environment is read: what counts as a state, and which actions there are."""
 
-    states: str | StateFunction | StateMap | None = None
+    states: AnyMap | None = None
     actions: str | None = None  # grid:N
 
     @property

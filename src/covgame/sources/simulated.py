@@ -43,6 +43,11 @@ class SimulatedSource:
         return None
 
     @property
+    def most_states(self) -> int | None:
+        """None: the model knows its states."""
+        return None
+
+    @property
     def discovers_states(self) -> bool:
         """No: states are numbered beforehand."""
         return False

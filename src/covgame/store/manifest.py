@@ -71,6 +71,7 @@ class LearningManifest(BaseModel):
     return_range: tuple[Number, Number] | None
     most_successors: Annotated[int, Field(strict=True, ge=1)] | None
     stage_dependent: Annotated[bool, Field(strict=True)]
+    most_states: Annotated[int, Field(strict=True, ge=1)] | None = None
     state: Literal["running", "stopped", "finished"]
 
 

@@ -126,9 +126,16 @@ class Target:
 
     def rows_of_cell(self, cell: int) -> list[int]:
         """The rows that a visit of the cell (flat index) counts for, in order."""
-        start, row = self.by_cell
-        rows: list[int] = row[start[cell] : start[cell + 1]].tolist()
+        rows = self._looked_up.get(cell)
+        if rows is None:
+            start, row = self.by_cell
+            rows = self._looked_up[cell] = row[start[cell] : start[cell + 1]].tolist()
         return rows
+
+    @cached_property
+    def _looked_up(self) -> dict[int, list[int]]:
+        """Rows of cells that somebody asked for: environments ask at every step."""
+        return {}
 
     def cell_counts(self) -> FloatHSA:
         """c_h(s,a) of the rows that name one cell."""

@@ -1,0 +1,323 @@
+"""A simulator that owns its loop, a web service, a robot: who asks what to do, and tells the rest.
+
+Nobody here plays. ``Driver`` hands out episodes that are called with observations and say what to
+do next; it takes the steps one by one or as a whole, checks all of them before any is counted, and
+records, grows its target, saves and resumes like any run of ``cover``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covgame.episodes import Episode, as_block
+from covgame.errors import BadInput, EnvironmentFailed
+from covgame.game.adversary import anticipated_weights
+from covgame.mdp import dp
+from covgame.names import label_of
+from covgame.players.stepped import SteppedPlayer
+from covgame.runs.cover import Coverage, start
+from covgame.runs.opening import load
+from covgame.runs.playing import save_answer
+from covgame.runs.saving import create_folder, recorder_for
+from covgame.runs.settings import CoverSettings
+from covgame.sources.environments import Environment
+from covgame.sources.external import ExternalSource
+from covgame.sources.maps import AnyMap, MappedStates, state_map
+from covgame.sources.objects import HANDED_OVER, Reading
+from covgame.sources.states import DiscoveredStates, States
+from covgame.sources.steppers import Actions, Step, plain_actions
+from covgame.store.folder import MANIFEST
+from covgame.targets.requests import Request
+from covgame.targets.target import Target
+from covgame.types import END, Policy
+
+NAME = f"a driven simulator {HANDED_OVER}"
+
+
+class NobodyPlays:
+    """Stands where an environment would: its episodes are told, not played."""
+
+    world = None
+    plays = False
+
+    def __init__(self, actions: Actions) -> None:
+        self.actions = actions
+
+    def reset(self, seed: int) -> tuple[Any, Any]:
+        """There is nothing to start."""
+        raise EnvironmentFailed("this run is driven from outside; go on with covgame.Driver")
+
+    def step(self, action: int) -> Step:
+        """There is nothing to step."""
+        raise EnvironmentFailed("this run is driven from outside; go on with covgame.Driver")
+
+
+class OpenEpisode:
+    """An episode under way: called with an observation, it says what to do.
+
+    Example: ``action = episode(observation)``, then ``action = episode(next_observation, reward)``
+    and so on; ``episode.end(reward)`` when it is over.
+    """
+
+    def __init__(self, driver: Driver, policy: Policy) -> None:
+        self.driver, self.policy = driver, policy
+        self.steps: list[tuple[Any, int, float]] = []
+        self.last: Any = None  # the observation that it ended in, if it did not terminate
+        self.over = False
+
+    @property
+    def stage(self) -> int:
+        """How many actions it has given so far."""
+        return len(self.steps)
+
+    def __call__(self, observation: Any, reward: float = 0.0, *, allowed: Any = None) -> Any:
+        """What to do in this observation; ``reward`` is what the action before has paid."""
+        if self.over:
+            raise BadInput("this episode is over; ask for the next one")
+        if self.stage == self.driver.horizon:
+            raise BadInput(
+                f"an episode has at most {self.driver.horizon} actions; end it with end(reward, "
+                "observation)"
+            )
+        self._paid(reward)
+        action = self.driver.choose(self.policy, self.stage, observation, allowed)
+        self.steps.append((observation, action, 0.0))
+        return self.driver.actions.values[action]
+
+    def end(self, reward: float = 0.0, observation: Any = None) -> None:
+        """It is over; ``observation`` is what was shown last, unless the episode terminated."""
+        if not self.steps:
+            raise BadInput("an episode that took no action cannot end")
+        self._paid(reward)
+        self.last, self.over = observation, True
+
+    def _paid(self, reward: float) -> None:
+        if self.steps:
+            state, action, _ = self.steps[-1]
+            self.steps[-1] = (state, action, reward)
+
+
+class Driver:
+    """Covers a simulator that owns its own loop.
+
+    Args:
+        actions: How many actions there are, or what they are called.
+        horizon: Steps of an episode at most.
+        target: ``covgame.uniform(20, "pair")`` and the like; states are discovered.
+        states: What counts as a state, where observations are not states themselves (a function,
+            ``covgame.bins`` with ranges, or a text; see ``covgame.make``).
+        seed: Same seed, same questions: same answers.
+        out: A folder for the run. If it holds one already, that one goes on.
+
+    Example:
+        >>> import covgame as cg
+        >>> driver = cg.Driver(actions=["insert coin", "push"], horizon=6, target="uniform:5/pair")
+        >>> while not driver.covered:
+        ...     episode, state = driver.ask(), "LOCKED"
+        ...     for _ in range(6):
+        ...         action = episode(state)
+        ...         state = "OPEN" if action == "insert coin" else "LOCKED"
+        ...     episode.end(observation=state)
+        ...     driver.tell(episode)
+        >>> sorted(driver.run.names.states)
+        ['LOCKED', 'OPEN']
+    """
+
+    def __init__(
+        self,
+        actions: int | Sequence[Any],
+        horizon: int,
+        target: Request | Target | str | Path,
+        *,
+        states: AnyMap | None = None,
+        seed: int = 0,
+        out: str | Path | None = None,
+    ) -> None:
+        self.actions, self.horizon = plain_actions(actions), horizon
+        environment = self._environment(states)
+        if out is not None and (Path(out) / MANIFEST).exists():
+            run = load(out, env=environment)
+            if not isinstance(run, Coverage):
+                raise BadInput(f"{out} is no run of cover")
+            self.run = run
+        else:
+            self.run = start(environment, target, CoverSettings(seed=seed))
+            if out is not None:
+                create_folder(self.run, out)
+        if not isinstance(self.run.source, ExternalSource):
+            raise BadInput("a driver needs an environment that shows observations")
+        self.source: ExternalSource = self.run.source
+        self.player = SteppedPlayer(self.run.game, self.source, self.run.growth)
+        self.recorder = recorder_for(self.run)
+        self.under_way: list[OpenEpisode] = []
+        self.ahead = False  # whether the last plan was for what others will have collected
+
+    def _environment(self, states: AnyMap | None) -> Environment:
+        if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
+            raise BadInput(f"the horizon must be a whole number from 1 on, not {self.horizon!r}")
+
+        def opener() -> tuple[NobodyPlays, States]:
+            numbered = DiscoveredStates()
+            if states is not None:
+                numbered = MappedStates(state_map(states), None)
+            return NobodyPlays(self.actions), numbered
+
+        opener()  # a map that makes no sense is refused now
+        return Environment(NAME, self.horizon, None, False, opener, Reading(states))
+
+    @property
+    def covered(self) -> bool:
+        """Whether everything that was asked for (and seen) has its visits."""
+        return self.run.covered
+
+    def ask(self) -> OpenEpisode:
+        """An episode to play; several may be under way.
+
+        One that is asked for while others are under way goes for what these are not expected to
+        collect.
+        """
+        game = self.run.game
+        weights = game.state.weights
+        if self.under_way and len(game.target):
+            weights = self._weights_after(self.under_way)
+        game.begin()
+        policy = self.player.inner.plan(weights)
+        self.ahead = weights is not game.state.weights
+        self.under_way.append(OpenEpisode(self, policy))
+        return self.under_way[-1]
+
+    def _weights_after(self, episodes: Iterable[OpenEpisode]) -> Any:
+        """The weights if these episodes collect what they can be expected to."""
+        game = self.run.game
+        kernel, collected = game.counts.kernel(), game.collected.copy()
+        for episode in episodes:
+            if episode.policy.table.shape[1] == game.target.shape.states:
+                collected += game.target.collected(dp.occupancy(kernel, episode.policy))
+        weights = anticipated_weights(game.adversary, game.target, game.state, collected)
+        return weights if weights.any() else game.state.weights
+
+    def choose(self, policy: Policy, stage: int, observation: Any, allowed: Any = None) -> int:
+        """The number of the action that a policy takes."""
+        state = self._number(observation)
+        self.source.masks.now = None
+        if allowed is not None:
+            self.source.masks.show(state, allowed, self.source.shape.states)
+        known = state < policy.table.shape[1]
+        return self.source.masks.permitted(
+            int(policy.table[stage, state]) if known else None, state
+        )
+
+    def tell(
+        self, episode: OpenEpisode | Sequence[tuple[Any, Any, float]], last: Any = None
+    ) -> None:
+        """Count an episode: one that was asked for, or its steps.
+
+        Args:
+            episode: What ``ask`` returned, ended; or the steps of an episode, each (observation,
+                action, reward) with the action as ``actions`` has it.
+            last: With steps: the observation after the last one, None if the episode terminated.
+
+        Raises:
+            BadInput: A step that cannot be; then nothing is counted.
+        """
+        if isinstance(episode, OpenEpisode):
+            if episode not in self.under_way:
+                raise BadInput("this episode was not asked for here, or is told already")
+            if not episode.over:
+                raise BadInput("this episode is not over; say episode.end(reward, observation)")
+            told = self._episode(episode.steps, episode.last)
+            self.under_way.remove(episode)
+        else:
+            steps = [(seen, self._action(done), paid) for seen, done, paid in _triples(episode)]
+            told = self._episode(steps, last)
+        first = self.run.n_episodes
+        if self.ahead:  # what counts is what is wanted now, not what will be
+            self.player.inner.plan(self.run.game.state.weights)
+            self.ahead = False
+        self.player.replay(told)
+        block = as_block(first, [told])
+        self.run.keep(block)
+        if self.recorder:
+            self.recorder.add(block)
+
+    def abandon(self, episode: OpenEpisode) -> None:
+        """Forget an episode that was broken off; nothing of it is counted."""
+        if episode in self.under_way:
+            self.under_way.remove(episode)
+
+    def save(self) -> Coverage:
+        """Write down what there is, if there is a folder; the run, for reports."""
+        self.run.stopped = self.run.stop_reason
+        if self.recorder:
+            self.recorder.checkpoint()
+            save_answer(self.run)
+        return self.run
+
+    def close(self) -> Coverage:
+        """Save, and write no more."""
+        run = self.save()
+        if self.recorder:
+            self.recorder.close(whole=True)
+            self.recorder = None
+        return run
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _number(self, observation: Any) -> int:
+        try:
+            return self.source.states.index(observation)
+        except EnvironmentFailed as error:
+            raise BadInput(str(error)) from None
+
+    def _action(self, done: Any) -> int:
+        for number, value in enumerate(self.actions.values):
+            if type(done) is type(value) and bool(np.all(done == value)):
+                return number
+        numbered = isinstance(done, np.integer) and isinstance(self.actions.values, range)
+        if numbered and int(done) in self.actions.values:
+            return int(done)
+        known = self.actions.labels or (f"0 to {len(self.actions) - 1}",)
+        raise BadInput(f"there is no action {label_of(done)!r}; there are: {', '.join(known)}")
+
+    def _episode(self, steps: Sequence[tuple[Any, int, float]], last: Any) -> Episode:
+        """The steps as they are counted, all of them checked."""
+        if not 1 <= len(steps) <= self.horizon:
+            raise BadInput(
+                f"an episode has 1 to {self.horizon} steps, not {len(steps)}; nothing was counted"
+            )
+        for _, _, reward in steps:
+            if not isinstance(reward, int | float | np.number) or not np.isfinite(reward):
+                raise BadInput(f"a reward is a finite number, not {reward!r}; nothing was counted")
+        numbers = [self._number(observation) for observation, _, _ in steps]
+        end, cut_at = END, None
+        if last is not None:  # it did not terminate: somebody broke it off, or time was up
+            shown = self._number(last)
+            whole = len(steps) == self.horizon
+            end, cut_at = (shown, None) if whole else (END, shown)
+        following = [*numbers[1:], end]
+        return Episode.of_steps(
+            [
+                (state, action, float(reward), successor)
+                for state, (_, action, reward), successor in zip(
+                    numbers, steps, following, strict=True
+                )
+            ],
+            cut_at,
+        )
+
+
+def _triples(steps: Any) -> list[tuple[Any, Any, float]]:
+    try:
+        return [(observation, action, reward) for observation, action, reward in steps]
+    except (TypeError, ValueError):
+        raise BadInput(
+            "an episode is a list of steps (observation, action, reward); nothing was counted"
+        ) from None

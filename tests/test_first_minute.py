@@ -1,0 +1,341 @@
+"""Nobody waits for the compiler: readable episodes are played until compiled code is there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.event import Listener, install_listener
+
+import covgame as cg
+from covgame import waiting
+from covgame.cli import progress as cli
+from covgame.episodes import Block
+from covgame.game.game import Game
+from covgame.game.presets import default_game, paper_game
+from covgame.kernels import compiling, warming
+from covgame.players.compiled import CompiledGame, CompiledPlayer, WaitingPlayer
+from covgame.players.lazy import BatchedPlayer
+from covgame.sources.simulated import SimulatedSource
+from covgame.store.state import game_arrays
+from covgame.targets.requests import parse_request
+from covgame.targets.target import Target
+from covgame.types import Shape
+
+GAMES: dict[str, Callable[[Target], Game]] = {
+    "pooled": lambda target: default_game(target, pooled=True),
+    "borrowing": lambda target: default_game(target, pooled=False),
+    "paper": lambda target: paper_game(target, delta=0.1),
+}
+
+
+class Cold:
+    """A cache that is warm after so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.left = looks
+
+    def __call__(self, calls: list[Any]) -> Cold:
+        assert all(hasattr(function, "py_func") for function, _ in calls)
+        return self
+
+    def is_over(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.fixture
+def cold(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Say after how many looks compiled code is there."""
+    monkeypatch.setattr(CompiledGame, "waits", False)
+
+    def after(looks: int) -> None:
+        monkeypatch.setattr(warming, "Warming", Cold(looks))
+
+    return after
+
+
+def world_and_target(text: str) -> tuple[SimulatedSource, Target]:
+    world = cg.make("grid:rows=3,columns=3,horizon=6,ends=true").require_model("a test")
+    return SimulatedSource(world, 4), parse_request(text).resolve(world.transitions)
+
+
+def assert_same_game(one: Game, other: Game) -> None:
+    """All that would be saved, to the last bit."""
+    mine, theirs = game_arrays(one), game_arrays(other)
+    assert mine.keys() == theirs.keys()
+    for name, array in mine.items():
+        np.testing.assert_array_equal(array, theirs[name], err_msg=name)
+
+
+def joined(parts: list[Block]) -> list[list[Any]]:
+    columns = ("lengths", "state", "action", "reward", "next_state")
+    return [np.concatenate([getattr(one, name) for one in parts]).tolist() for name in columns]
+
+
+# ------------------------------------------------------------------------------ the switch
+
+
+@pytest.mark.parametrize("kind", GAMES)
+@pytest.mark.parametrize("text", ["uniform:9", "uniform:9/pair"])
+@pytest.mark.parametrize("looks", [1, 2, 5, 1000])
+def test_a_cold_cache_plays_at_once_and_switches(
+    looks: int, text: str, kind: str, cold: Callable[[int], None]
+) -> None:
+    """The same episodes, and the same memory, wherever compiled code takes over."""
+    source, target = world_and_target(text)
+    games = [GAMES[kind](target) for _ in range(2)]
+    cold(looks)
+    player = CompiledPlayer(games[0], source, most=50, record=True)
+    waiting_player = WaitingPlayer(games[1], source, most=50, record=True)
+    assert not player.is_ready
+    assert waiting_player.is_ready
+    parts: tuple[list[Block], list[Block]] = ([], [])
+    for one, blocks in zip((player, waiting_player), parts, strict=True):
+        while one.game.counts.n_episodes < 90 and not one.game.covered:
+            blocks.append(one.play(min(7, 90 - one.game.counts.n_episodes)))
+    assert player.is_ready == (looks < 1000)
+    assert joined(parts[0]) == joined(parts[1])
+    assert_same_game(*games)
+
+
+@pytest.mark.parametrize("kind", GAMES)
+@pytest.mark.parametrize("text", ["uniform:9", "uniform:9/pair"])
+@pytest.mark.parametrize("looks", [1, 2, 20, 1000])
+def test_whoever_asks_and_tells_does_not_wait(
+    looks: int, text: str, kind: str, cold: Callable[[int], None]
+) -> None:
+    """As on an external environment; an episode that is broken off leaves nothing behind."""
+    source, target = world_and_target(text)
+    games = [GAMES[kind](target) for _ in range(2)]
+    cold(looks)
+    asked = CompiledGame(games[0])
+    assert not asked.is_ready
+    CompiledGame.waits = True  # the fixture puts it back
+    reference = CompiledGame(games[1])
+    for number in range(60):
+        for game in (asked, reference):
+            if number % 9 == 4:
+                source.play(game.ask(), 1000 + number, game.revise)
+                game.abandon()
+            game.tell(source.play(game.ask(), number, game.revise))
+    assert asked.is_ready == (looks < 1000)
+    assert_same_game(*games)
+    assert asked.ask().table.tolist() == reference.ask().table.tolist()
+
+
+def test_rounds_of_several_policies_do_not_wait(cold: Callable[[int], None]) -> None:
+    source, target = world_and_target("uniform:9")
+    games = [default_game(target, pooled=True) for _ in range(2)]
+    for game, looks in zip(games, (25, 0), strict=True):
+        cold(looks)
+        player = BatchedPlayer(game, source, each=1)
+        assert isinstance(player.inner, CompiledGame)
+        assert player.inner.is_ready == (looks == 0)
+        for _ in range(10):
+            player.play(8)
+        assert player.inner.is_ready
+    assert_same_game(*games)
+
+
+@pytest.mark.parametrize("looks", [1, 3, 1000])
+def test_a_run_that_began_readable_is_resumed(
+    looks: int, cold: Callable[[int], None], tmp_path: Path
+) -> None:
+    name, target = "riverswim:states=5,horizon=8", "uniform:40"
+    cold(0)
+    whole = cg.cover(name, target, min_reach=0.01, out=tmp_path / "whole")
+    cold(looks)
+    cg.cover(name, target, min_reach=0.01, out=tmp_path / "parts", max_episodes=100)
+    again = cg.resume(tmp_path / "parts", max_episodes=10**6)
+    assert isinstance(again, cg.Coverage)
+    assert again.covered
+    assert_same_game(again.game, whole.game)
+    episodes = [list((tmp_path / run / "episodes").iterdir()) for run in ("whole", "parts")]
+    assert [len(files) for files in episodes] == [1, 1]
+
+
+def test_a_target_that_grows_needs_nothing_else_compiled() -> None:
+    """On a world that shows its states as it goes, the target is empty at first."""
+    shape = Shape(4, 3, 2)
+    empty = Target.of_rows(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
+    game = default_game(empty, pooled=True)
+    compiled = CompiledGame(game)
+
+    def types() -> list[tuple[Any, ...]]:
+        return [compiling.types_of(arguments) for _, arguments in compiled._calls()]
+
+    before = types()
+    game.grow(empty.with_more(5, np.array([[0, 0, 0], [1, 4, 1]]), np.array([2.0, 1.0])))
+    compiled.bind()
+    assert types() == before
+
+
+def test_large_worlds_are_waited_for(
+    cold: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There a readable episode takes longer than compiling."""
+    cold(1000)
+    source, target = world_and_target("uniform:2")
+    monkeypatch.setattr("covgame.players.compiled.LARGE", target.shape.cells - 1)
+    assert CompiledPlayer(default_game(target, pooled=True), source, most=1, record=True).is_ready
+
+
+# ----------------------------------------------------------------------- the other process
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that was never compiled, in this process and in others."""
+    name = f"fresh_{tmp_path.name}"  # no other test has imported it
+    (tmp_path / f"{name}.py").write_text(
+        "from covgame.kernels.compiling import for_python\n\n\n"
+        "@for_python\ndef double(x):\n    return 2 * x\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    return import_module(name).double
+
+
+def ended(one: warming.Warming) -> int:
+    assert one.child is not None
+    return one.child.wait(timeout=120)
+
+
+def test_another_process_compiles_and_this_one_only_reads(fresh: Any) -> None:
+    one = warming.Warming([(fresh, [1])])
+    assert not one.is_over()
+    assert ended(one) == 0
+    assert one.is_over()
+    assert compiling.is_kept(fresh, compiling.types_of([1]))
+    assert not compiling.is_kept(fresh, compiling.types_of([1.0]))
+    assert fresh(4) == 8
+    assert sum(fresh.stats.cache_hits.values()) == 1
+    again = warming.Warming([(fresh, [1])])
+    assert again.is_over()
+    assert again.child is None
+
+
+def test_what_is_kept_goes_stale_with_the_stamp(
+    fresh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = warming.Warming([(fresh, [1])])
+    assert not one.is_over()
+    ended(one)
+    assert compiling.is_kept(fresh, compiling.types_of([1]))
+    monkeypatch.setattr(fresh._cache._cache_file, "_source_stamp", "of other sources")
+    assert not compiling.is_kept(fresh, compiling.types_of([1]))
+
+
+def test_one_process_is_enough(fresh: Any) -> None:
+    """Who finds somebody at it waits, and starts nobody; if that one gives up, one takes over."""
+    one = warming.Warming([(fresh, [1])])
+    folder = compiling.folder_of(fresh)
+    assert folder is not None
+    with one._lock_file(folder) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not any(one.is_over() for _ in range(3))
+        assert one.child is None
+    first, second = one, warming.Warming([(fresh, [1])])
+    assert not first.is_over()
+    assert not second.is_over()
+    assert second.child is None
+    ended(first)
+    assert second.is_over()
+    assert second.child is None
+
+
+def test_if_nobody_else_can_compile_this_process_does(
+    fresh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = warming.Warming([(fresh, [1])])
+    monkeypatch.setattr(failing, "_named", lambda: [("no_such_module", "double", ())])
+    assert not failing.is_over()
+    assert ended(failing) != 0
+    assert failing.is_over()
+    for name, value in (("sys.executable", ""), ("covgame.kernels.warming.fcntl", None)):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, value)
+            assert warming.Warming([(fresh, [1])]).is_over()
+    monkeypatch.setattr("sys.executable", "/no/such/python")
+    assert warming.Warming([(fresh, [1])]).is_over()
+    assert fresh(4) == 8
+
+
+def test_it_is_not_reached_by_what_is_typed_here(fresh: Any) -> None:
+    """Ctrl-C goes to the group of processes that the terminal knows; it has one of its own."""
+    one = warming.Warming([(fresh, [1])])
+    assert not one.is_over()
+    assert one.child is not None
+    assert os.getpgid(one.child.pid) == one.child.pid != os.getpgid(0)
+    one.child.send_signal(signal.SIGKILL)
+    ended(one)
+    assert one.is_over()  # and this process compiles
+
+
+NOWHERE = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []
+import covgame as cg
+from covgame.kernels import compiling, tables
+assert compiling.folder_of(tables.refresh) is None
+from covgame.kernels.warming import Warming
+assert Warming([(tables.refresh, [1])]).is_over()
+"""
+
+
+def test_there_may_be_nowhere_to_write() -> None:
+    subprocess.run([sys.executable, "-c", NOWHERE], check=True)
+
+
+def test_python_cannot_call_what_has_no_door() -> None:
+    from covgame.kernels import tables
+
+    with pytest.raises(TypeError, match="only compiled code"):
+        tables.borrowed(np.zeros(2))
+
+
+# ----------------------------------------------------------------------------- the message
+
+
+def test_compiling_is_said_only_while_something_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said, noticed = list[str](), threading.Event()
+
+    def say(text: str) -> None:
+        said.append(text)
+        noticed.set()
+
+    monkeypatch.setattr(cli, "say", say)
+    monkeypatch.setattr(cli, "SECONDS_UNTIL_EXCUSE", 0.001)
+    with cli._excuse("compiling"):
+        assert not noticed.wait(0.05)
+        monkeypatch.setattr(waiting, "compilations", 1)
+        assert noticed.wait(60)
+    assert said == ["compiling"]
+
+
+def test_the_compiler_has_it_known(fresh: Any) -> None:
+    seen = []
+
+    class Look(Listener):
+        def on_start(self, _: Any) -> None:
+            seen.append(waiting.for_compiler())
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    with install_listener("numba:compile", Look()):
+        assert fresh(1) == 2
+    assert seen == [True]
+    assert not waiting.for_compiler()
