@@ -5,6 +5,7 @@
     python3 dev.py test        set up, then run the tests (arguments go to pytest)
     python3 dev.py test-slow   the tests that take minutes
     python3 dev.py lint        lint, formatting and strict types
+    python3 dev.py mutate      change the sources in small ways; a test has to notice (--quick)
     python3 dev.py bench NAME  a benchmark from benchmarks/
     python3 dev.py lock        resolve the dependencies anew (installs uv into .venv)
 
@@ -59,6 +60,12 @@ def lint(rest: list[str]) -> int:
     set_up("dev")
     checks = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
     return max(run("-m", *check, *rest) for check in checks)
+
+
+def mutate(rest: list[str]) -> int:
+    """Small changes of the sources that a test has to notice (docs/mutation.md)."""
+    set_up("dev")
+    return run("-m", "tests.mutation", *rest)
 
 
 def bench(rest: list[str]) -> int:
@@ -152,6 +159,7 @@ COMMANDS = {
     "test": test,
     "test-slow": test_slow,
     "lint": lint,
+    "mutate": mutate,
     "bench": bench,
     "lock": lock,
 }

@@ -91,7 +91,7 @@ def visitations(runs: int) -> dict[str, Any]:
         states, horizon = 2 + number % 2, 2 + number // 2 % 2
         world = toy(number, states, 2, horizon)
         found = EstimateVisitations(PaperThresholds(world.shape), 0.1, DELTA)
-        while (part := found.next_part()) is not None:
+        while (part := found.next_task()) is not None:
             player = CountsPlayer(part.game, world, number, COARSE)
             while not part.over:
                 player.play(part.left or 0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from covgame.players.compiled import CompiledGame
 from covgame.runs import playing
@@ -21,7 +22,13 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("covgame")
+settings.register_profile(
+    "mutation",  # one failure is enough there: no need for the smallest
+    settings.get_profile("covgame"),
+    max_examples=30,
+    phases=[Phase.explicit, Phase.generate],
+)
+settings.load_profile("mutation" if os.environ.get("COVGAME_MUTATION") else "covgame")
 
 CompiledGame.waits = True
 """Where the readable game is compared with the compiled one, it must not stand in for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from covgame.mdp.model import TabularMDP
-from covgame.pac.parts import Algorithm, Part
+from covgame.pac.tasks import Algorithm, CoverTask
 from covgame.players.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
 
 Learner = TypeVar("Learner", bound=Algorithm)
@@ -14,8 +14,8 @@ Learner = TypeVar("Learner", bound=Algorithm)
 def learn(algorithm: Learner, world: TabularMDP, seed: int = 0) -> Learner:
     """Play by counts until the algorithm has seen enough."""
     number = 0
-    while (part := algorithm.next_part()) is not None:
-        assert isinstance(part, Part)
+    while (part := algorithm.next_task()) is not None:
+        assert isinstance(part, CoverTask)
         growth = GROWTH if part.episodes is None else COARSE
         player = CountsPlayer(part.game, world, 1000 * seed + number, growth)
         while not part.over:

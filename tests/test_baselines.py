@@ -14,7 +14,7 @@ from covgame.baselines.gosprl import NearestGoal, gosprl
 from covgame.baselines.learn2explore import budget, games
 from covgame.baselines.max_entropy import MaxEntropy
 from covgame.baselines.pedel import Pedel
-from covgame.baselines.peer import ANY, FOREVER, Peer, Rollout
+from covgame.baselines.peer import ANY, FOREVER, Peer
 from covgame.baselines.readable import play_goals, play_rollout
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
@@ -35,7 +35,6 @@ from covgame.players.peers import (
     PeerPlayer,
     Player,
     RoundsPlayer,
-    Watch,
     episodes_to_cover,
 )
 from covgame.sources.environments import make
@@ -483,43 +482,3 @@ def test_gosprl_learns_from_other_stages() -> None:
     assert missed[False] == 1.0
     assert missed[True] < 1.0
     assert chosen[True] == 1
-
-
-# ---------------------------------------------------------------------- finding the episode
-
-
-def test_the_watch_finds_the_very_episode() -> None:
-    model = world(STATIONARY)
-    targets = [cells(model, 1), cells(model, 4), uniform(9, "pair").resolve(model.transitions)]
-    found = episodes_to_cover(
-        PeerPlayer(RFUCRL(), Counts(model.shape, pooled=True), SimulatedSource(model, 5)),
-        targets,
-        [5_000] * 3,
-    )
-    counts, source = Counts(model.shape, pooled=True), SimulatedSource(model, 5)
-    plan = RFUCRL().curiosity(model.shape)
-    expected: list[int | None] = [None] * 3
-    while None in expected:
-        counts.add(source.play(plan.policy(counts), counts.n_episodes))
-        for number, target in enumerate(targets):
-            covered = (target.collected(counts.visits) >= target.counts).all()
-            if covered and expected[number] is None:
-                expected[number] = counts.n_episodes
-    assert found == expected
-
-
-def test_the_watch_keeps_to_its_limits() -> None:
-    model = world(STATIONARY)
-    target = cells(model, 30)
-    player = PeerPlayer(
-        UniformRandom(), Counts(model.shape, pooled=True), SimulatedSource(model, 5)
-    )
-    assert episodes_to_cover(player, [target], [40]) == [None]
-    assert player.counts.n_episodes == 40
-    assert not Watch([target], [40]).waiting(40)
-
-
-def test_a_stretch_may_be_one_policy() -> None:
-    model = world(STATIONARY)
-    policy = Policy.uniform(model.shape)
-    assert Rollout(policy, 3).policy(Counts(model.shape, pooled=True)) is policy

@@ -35,8 +35,7 @@ from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import END, Policy
 from tests.test_cli import covgame
-from tests.test_game import reachable_target
-from tests.worlds import random_policy, worlds
+from tests.worlds import random_policy, reachable_target, worlds
 
 seeds = st.integers(0, 2**31)
 

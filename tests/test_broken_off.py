@@ -195,16 +195,16 @@ def test_broken_off_while_it_thinks_about_the_next_part(
     """Nobody asks an algorithm for its answer that was left half-way, in an import for example."""
     asked: Any = {"env": "garnet:states=3,actions=2,horizon=3", "epsilon": 1.5, "play": "counts"}
     cg.explore(**asked, out=tmp_path / "whole")
-    next_part = CertifiedExploration.next_part
+    next_task = CertifiedExploration.next_task
 
     def broken_off(self: Any) -> Any:
         if self.rounds < 20:
-            return next_part(self)
+            return next_task(self)
         monkeypatch.setattr(CertifiedExploration, "bound", property(lambda self: self.nothing))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(CertifiedExploration, "next_part", broken_off)
+        patched.setattr(CertifiedExploration, "next_task", broken_off)
         with pytest.raises(KeyboardInterrupt):
             cg.explore(**asked, out=tmp_path / "run")
     monkeypatch.undo()

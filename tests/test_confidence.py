@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import log
 
 import pytest
 from hypothesis import given
@@ -92,3 +93,37 @@ def test_the_bound_of_theorem_2() -> None:
         + 24 * math.log(4 * first / 0.1)
     )
     assert first / 2 == pytest.approx(3 * 20 * needed + 1, rel=1e-6)
+
+
+class Quiet(PaperThresholds):
+    """With a small regret of the planner: at its true size nothing else shows in a sum with it."""
+
+    def planner_regret(self, episodes: float, delta: float) -> float:
+        return self.scale * delta * log(episodes + 1.0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_the_smaller_terms_of_theorem_2(scale: float) -> None:
+    """T/2 >= m phi*(1) (3R^Pi_{delta/2}(T) + 12R^lambda + 24 log(4T/delta)) + 1, the first T."""
+    quiet = Quiet(Shape(horizon=3, states=2, actions=4), scale)
+    first = quiet.covering_episodes(cost=10.0, cost_of_one=2.5, levels=3, delta=0.1) - 64 * 3 * 10
+
+    def room(t: float) -> float:
+        regrets = 3 * 0.05 * log(t + 1) + 12 * 16 * log(24)
+        return t / 2 - 3 * 2.5 * scale * (regrets + 24 * log(4 * t / 0.1)) - 1
+
+    assert room(first) >= 0
+    assert room(first - 1) < 0
+
+
+def test_the_smaller_terms_of_the_visitations() -> None:
+    """4R^Pi_{delta/2}(T) + 6 log(4/delta) <= eps_0 T/4, the first whole T."""
+    quiet = Quiet(Shape(horizon=3, states=2, actions=4), 0.5)
+    first = quiet.visitation_episodes(0.01, 0.1)
+
+    def room(t: int) -> float:
+        return 0.01 * t / 4 - 0.5 * (4 * 0.05 * log(t + 1) + 6 * log(40))
+
+    assert room(first) >= 0
+    assert room(first - 1) < 0
+    assert Quiet(Shape(1, 1, 1), 1e-9).visitation_episodes(1.0, 0.5) == 1

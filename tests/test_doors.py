@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from examples import own_loop
 from examples.own_players import Habits, HardestFirst, LeastTried
 
 import covgame as cg
@@ -197,8 +195,3 @@ def test_a_game_can_be_played_by_rounds() -> None:
     *_, last = cg.rounds(game, cg.SimulatedSource(model, seed=0))
     assert last.covered
     assert last.n_episodes == cg.cover(WORLD, "uniform:8/pair").n_episodes
-
-
-def test_the_example_with_its_own_loop(capsys: pytest.CaptureFixture[str]) -> None:
-    importlib.reload(own_loop).main()
-    assert "covered in" in capsys.readouterr().out

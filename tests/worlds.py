@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
+from covgame.targets.requests import drop_rarely_reached, parse_request
 from covgame.targets.target import Target
 from covgame.types import ANY, END, FloatArray, FloatHSA, Policy, Shape
 
@@ -133,3 +134,8 @@ def dense_kernel(world: TabularMDP) -> FloatArray:
             for entry in range(kernel.start[pair], kernel.start[pair + 1]):
                 dense[h, pair // A, pair % A, kernel.next_state[entry]] += kernel.probability[entry]
     return dense
+
+
+def reachable_target(world: TabularMDP, text: str) -> Target:
+    wanted = parse_request(text).resolve(world.transitions)
+    return drop_rarely_reached(wanted, world.transitions, 0.02).target

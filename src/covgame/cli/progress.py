@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from covgame import waiting
 from covgame.cli.messages import say
 from covgame.game.progress import Progress, progress_of
-from covgame.pac.parts import Phase
+from covgame.pac.tasks import PhaseReport
 from covgame.planning import number
 from covgame.runs.cover import Coverage
 from covgame.runs.learning_run import LearningRun
@@ -166,7 +166,7 @@ def _watch_learning(run: LearningRun) -> None:
             due = time.monotonic() + SECONDS_BETWEEN_LINES
 
 
-def in_words(phase: Phase, epsilon: float) -> str:
+def in_words(phase: PhaseReport, epsilon: float) -> str:
     """A finished part as a sentence."""
     said = f"{phase.name}: {number(phase.episodes)} episodes"
     if phase.bound is None:

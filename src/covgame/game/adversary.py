@@ -326,7 +326,7 @@ def _exponent(target: Target, state: AdversaryState, n: float, count: float) -> 
 
 def _largest(target: Target) -> float:
     """c_max in units of the most that an episode can collect of a row."""
-    return float(target.whole_counts.max(initial=0.0)) / target.most_per_episode
+    return target.largest_whole_count / target.most_per_episode
 
 
 def _fastest(target: Target) -> float:

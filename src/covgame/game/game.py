@@ -181,8 +181,6 @@ class Game:
         if self.target.most_per_episode == 1 or self.revising is None:
             return None
         here, gains = self.target.rows_of_cell(self.path[-1]), self.gains
-        if not any(self.collected[row] < self.target.counts[row] for row in here):
-            return None
         if not any(self._should_replan(self.revising, row, gains[row]) for row in here):
             return None
         weights = self.state.weights.copy()
@@ -194,10 +192,10 @@ class Game:
 
     def _should_replan(self, adversary: RevisesWithin, row: int, gain: int) -> bool:
         """Whether the last of an episode's visits to a row changes what to go for."""
-        missing = self.target.counts[row] - self.collected[row]
-        if not self.target.any_stage[row] or gain - 1 >= missing:
+        missing = float(self.target.counts[row]) - float(self.collected[row])
+        if gain - 1 >= missing or not self.target.any_stage[row]:
             return False
-        return bool(gain >= missing) or adversary.weight_fell(self.target, self.state, row, gain)
+        return gain >= missing or adversary.weight_fell(self.target, self.state, row, gain)
 
     def tell(self, episode: Episode) -> Round:
         """Count an episode and let the adversary see it."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from numba import njit, typeof
-from numba.core import event
+from numba.core import config, event
 from numba.core.registry import CPUDispatcher
 
 from covgame import waiting
@@ -49,6 +49,8 @@ STAMP = stamp()
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
+    if getattr(config, "DISABLE_JIT", False):  # NUMBA_DISABLE_JIT=1: to step through, to mutate
+        return function
     try:
         dispatcher = njit(**options)(function)
     except RuntimeError:  # there is nowhere to keep it
@@ -96,18 +98,20 @@ class _Inside(CPUDispatcher):
         raise TypeError(f"only compiled code can call {self.py_func.__name__}")
 
 
+def _inside(dispatcher: Any) -> Any:
+    if isinstance(dispatcher, CPUDispatcher):  # plain Python may call it
+        dispatcher.__class__ = _Inside
+    return dispatcher
+
+
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile what only compiled code calls, and what makes no arrays."""
-    dispatcher = _compile(function, **INSIDE)
-    dispatcher.__class__ = _Inside
-    return dispatcher
+    return _inside(_compile(function, **INSIDE))
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """The same for what is a part of a loop."""
-    dispatcher = _compile(function, forceinline=True, **INSIDE)
-    dispatcher.__class__ = _Inside
-    return dispatcher
+    return _inside(_compile(function, forceinline=True, **INSIDE))
 
 
 def spliced(function: Callable[..., Any]) -> Any:

@@ -158,16 +158,16 @@ def _tell(  # type: ignore[no-untyped-def]
 
 
 @for_python
-def plan_episode(learnt, stage_reward, workspace, optimism, paper, earliest):  # type: ignore[no-untyped-def]
-    """``Game.ask`` for what somebody else plays from a stage on; fills ``workspace.chosen``."""
-    plan(learnt, stage_reward, optimism, paper, workspace, earliest)
+def plan_episode(learnt, stage_reward, workspace, optimism, paper, first_new, earliest):  # type: ignore[no-untyped-def]
+    """``Game.ask`` for what somebody else plays from a stage on; fills ``workspace.chosen``.
 
-
-@for_python
-def learn_steps(learnt, workspace, first, last):  # type: ignore[no-untyped-def]
-    """``Counts.learn`` of steps on the path; there has to be room for an episode."""
-    for h in range(first, last):
+    Before that the steps of the path from ``first_new`` on are learnt (``Counts.learn``), for which
+    there has to be room. Returns whether there is room for another episode.
+    """
+    for h in range(first_new, earliest):
         learn(learnt, None, h, workspace.path[h], workspace.path_next[h])
+    plan(learnt, stage_reward, optimism, paper, workspace, earliest)
+    return has_room(learnt)
 
 
 @for_python

@@ -29,8 +29,8 @@ from covgame.pac.error_bounds import (
 from covgame.pac.homogeneity import TRUNCATED, Parting, Stages, difference, share_of
 from covgame.pac.learnt import LearntModel
 from covgame.pac.mixtures import Structure
-from covgame.pac.parts import Phase, PolicyPart
 from covgame.pac.principle import Conclusion
+from covgame.pac.tasks import PhaseReport, PolicyTask
 from covgame.types import Policy
 
 GROWTH = 0.02
@@ -69,7 +69,7 @@ class Certified(ABC):
     needs_episodes = False
 
     def __post_init__(self) -> None:
-        self.phases: list[Phase] = []
+        self.phases: list[PhaseReport] = []
         self.rounds = 0
         self.noted = 0  # episodes at the last milestone
         self.truncated = False  # whether an episode was cut short before the last stage
@@ -110,25 +110,25 @@ class Certified(ABC):
     def model(self) -> LearntModel:
         return LearntModel.of(self.counts)
 
-    def next_part(self) -> PolicyPart | None:
+    def next_task(self) -> PolicyTask | None:
         if self.done:
             return None
         episodes = max(1, int(GROWTH * self.counts.n_episodes))
         fresh = Counts(self.counts.shape, pooled=self.counts.pooled and self.apart is None)
-        return PolicyPart(f"round {self.rounds + 1}", self._next_policy(), episodes, fresh)
+        return PolicyTask(f"round {self.rounds + 1}", self._next_policy(), episodes, fresh)
 
-    def tell(self, part: PolicyPart, episodes: Sequence[Block] = ()) -> bool:
+    def tell(self, task: PolicyTask, episodes: Sequence[Block] = ()) -> bool:
         del episodes
-        self.counts.include(part.counts)
+        self.counts.include(task.counts)
         if self.apart is not None:
-            self.apart.include(part.counts)
+            self.apart.include(task.counts)
             self._compare_stages(self.apart)
         self.rounds += 1
         played = self.counts.n_episodes
         if played >= MILESTONE * self.noted or self.done:
             seen = int((self.counts.visits > 0).sum())
             name = f"until round {self.rounds}"
-            self.phases.append(Phase(name, played - self.noted, seen, 0.0, self.bound))
+            self.phases.append(PhaseReport(name, played - self.noted, seen, 0.0, self.bound))
             self.noted = played
         return True
 
@@ -221,18 +221,18 @@ class CertifiedIdentification(Certified):
     def _next_policy(self) -> Policy:
         return self.certificate.optimistic_policy
 
-    def next_part(self) -> PolicyPart | None:
+    def next_task(self) -> PolicyTask | None:
         if self.done:
             return None
         if self.active is None and self._looks_good():
             self.attempts += 1
             policy = self.certificate.estimated[1]
             self.active = Validation(policy, self.attempts, self.counts.n_episodes)
-        part = super().next_part()
-        if part is not None and self.active is not None:
-            part.policy, part.validates = self.active.policy, True
-            part.name = f"validation {self.attempts}"
-        return part
+        task = super().next_task()
+        if task is not None and self.active is not None:
+            task.policy, task.validates = self.active.policy, True
+            task.name = f"validation {self.attempts}"
+        return task
 
     def _looks_good(self) -> bool:
         """Whether the estimated policy would do, if the estimates were right."""
@@ -241,11 +241,11 @@ class CertifiedIdentification(Certified):
         certificate = self.certificate
         return certificate.upper - certificate.estimated[0] <= PROMISING * self.epsilon
 
-    def tell(self, part: PolicyPart, episodes: Sequence[Block] = ()) -> bool:
-        if part.validates and self.active is not None:
-            self.active = self.active.and_then(part.played, float(part.counts.reward_sums.sum()))
+    def tell(self, task: PolicyTask, episodes: Sequence[Block] = ()) -> bool:
+        if task.validates and self.active is not None:
+            self.active = self.active.and_then(task.played, float(task.counts.reward_sums.sum()))
             self._keep_the_better(self.active)
-        super().tell(part, episodes)
+        super().tell(task, episodes)
         if self.active is not None and self.active.episodes > PATIENCE * self.active.first_episode:
             self.active = None
             self.wait = int(AGAIN * self.counts.n_episodes)

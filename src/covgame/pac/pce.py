@@ -16,7 +16,7 @@ from covgame.confidence import PaperThresholds
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.game.presets import paper_game
-from covgame.pac.parts import Part, Phase, Phased
+from covgame.pac.tasks import CoverTask, Phased, PhaseReport
 from covgame.pac.visitations import EstimateVisitations
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatHSA
@@ -41,7 +41,7 @@ class ProportionalCoverage(Phased):
             thresholds, epsilon / (4 * S * H**2), delta / 3, allowed
         )
         self.counts = Counts(thresholds.shape, pooled=False)
-        self.phases: list[Phase] = []
+        self.phases: list[PhaseReport] = []
 
     @property
     def k(self) -> int:
@@ -60,15 +60,15 @@ class ProportionalCoverage(Phased):
         """2 sqrt(H beta^RF 2^-k) + eps/2: what an optimal policy on the model loses at most."""
         return None if self.bound is None else self.bound / 2 + self.epsilon / 2
 
-    def next_part(self) -> Part | None:
-        part = self.visitations.next_part()
-        if part is not None or self.done:
-            return part
+    def next_task(self) -> CoverTask | None:
+        task = self.visitations.next_task()
+        if task is not None or self.done:
+            return task
         name = f"phase {self.k}" if self.k else "burn-in"
         delta = self.delta / (6 * (self.k + 1) ** 2)
         target = Target.of_cells(self._wanted())
         game = paper_game(target, delta=delta, scale=self.thresholds.scale, allowed=self.allowed)
-        return Part(name, game)
+        return CoverTask(name, game)
 
     def _wanted(self) -> FloatHSA:
         """Lines 4 and 9: 1 on X_hat, then 2^k times the upper bound of the reachability."""
@@ -81,14 +81,14 @@ class ProportionalCoverage(Phased):
     def _actions(self) -> int:
         return self.thresholds.shape.actions
 
-    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> bool:
-        if part.episodes is not None:
-            self.visitations.tell(part, episodes)
+    def tell(self, task: CoverTask, episodes: Sequence[Block] = ()) -> bool:
+        if task.episodes is not None:
+            self.visitations.tell(task, episodes)
             self.phases.append(self.visitations.phases[-1])
             return True
-        self.counts.include(part.game.counts)
-        target, bound = part.game.target, self.bound_after(self.k)
-        phase = Phase(part.name, part.played, len(target), target.largest_count, bound)
+        self.counts.include(task.game.counts)
+        target, bound = task.game.target, self.bound_after(self.k)
+        phase = PhaseReport(task.name, task.played, len(target), target.largest_count, bound)
         self.phases.append(phase)
         return True
 

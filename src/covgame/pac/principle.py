@@ -1,4 +1,4 @@
-"""PRINCIPLE (Algorithm 3): the best policy, by covering what can still be part of it.
+"""PRINCIPLE (Algorithm 3): the best policy, by covering what can still be task of it.
 
 From phase to phase the visits double, but only for cells that an *active* state-action
 distribution may need: one that is well covered by the data and may still be optimal.
@@ -25,8 +25,8 @@ from covgame.flow.active import WellCovered
 from covgame.game.counts import Counts
 from covgame.game.presets import paper_game
 from covgame.mdp import dp
-from covgame.pac.parts import Part, Phase, Phased
 from covgame.pac.pruning import episodes_of, prune
+from covgame.pac.tasks import CoverTask, Phased, PhaseReport
 from covgame.targets.target import Target
 from covgame.types import BoolArray, BoolHSA, FloatHSA, Policy, Shape
 
@@ -34,6 +34,13 @@ Suprema = Literal["exact", "relaxed"]
 
 EXACT_CELLS = 2_000
 """Up to so many cells a program for each of them takes a few seconds a phase."""
+
+
+def _allowed(exists: BoolHSA) -> BoolArray | None:
+    """Which actions states have, (S, A), None if all: what is reached at no stage is forbidden."""
+    pairs: BoolArray = np.any(exists, axis=0)
+    allowed: BoolArray = pairs | ~np.any(pairs, axis=1, keepdims=True)
+    return None if allowed.all() else allowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +76,9 @@ class ImplicitElimination(Phased):
         reward_range: tuple[float, float] = (0.0, 1.0),
         suprema: Suprema | None = None,
         pruned: bool = False,
-        allowed: BoolArray | None = None,
     ) -> None:
         self.epsilon, self.delta, self.exists = epsilon, delta, exists
-        self.allowed = allowed
+        self.allowed = _allowed(exists)
         self.world = thresholds.shape
         H, S, A = self.world.hsa
         self.thresholds = PaperThresholds(
@@ -83,8 +89,8 @@ class ImplicitElimination(Phased):
         low, high = reward_range
         self.unit, self.value_range = high - low, (H * low, H * high)
         self.counts = Counts(self.world, pooled=False)
-        self.phases: list[Phase] = []
-        self.part: Part | None = None
+        self.phases: list[PhaseReport] = []
+        self.task: CoverTask | None = None
         self.largest: FloatHSA | None = None  # sup rho over Omega^(k-1), None for "not needed"
 
     @property
@@ -103,17 +109,17 @@ class ImplicitElimination(Phased):
 
     # ------------------------------------------------------------------ what to play
 
-    def next_part(self) -> Part | None:
-        if self.part is None and not self.done:
+    def next_task(self) -> CoverTask | None:
+        if self.task is None and not self.done:
             self.largest = self._largest_occupancies()
-            self.part = self._part_on(self._missing(self._played()))
-        return self.part
+            self.task = self._task_on(self._missing(self._played()))
+        return self.task
 
     def _played(self) -> int:
-        """Episodes that count, those of the part being played included."""
-        return self.counts.n_episodes + (self.part.played if self.part else 0)
+        """Episodes that count, those of the task being played included."""
+        return self.counts.n_episodes + (self.task.played if self.task else 0)
 
-    def _part_on(self, missing: FloatHSA) -> Part:
+    def _task_on(self, missing: FloatHSA) -> CoverTask:
         delta = self.delta / (4 * (self.k + 1) ** 2)
         game = paper_game(
             Target.of_cells(missing),
@@ -121,7 +127,7 @@ class ImplicitElimination(Phased):
             scale=self.thresholds.scale,
             allowed=self.allowed,
         )
-        return Part(f"phase {self.k}" if self.k else "burn-in", game)
+        return CoverTask(f"phase {self.k}" if self.k else "burn-in", game)
 
     def _missing(self, t: int) -> FloatHSA:
         """What is to be visited in this phase, if it ends after t episodes in all."""
@@ -167,33 +173,35 @@ class ImplicitElimination(Phased):
 
     # ------------------------------------------------------------------ what came of it
 
-    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> bool:
+    def tell(self, task: CoverTask, episodes: Sequence[Block] = ()) -> bool:
         if not self.pruned and self.k > 0:
             missing = self._missing(self._played())
-            if (part.game.counts.visits < missing).any():
-                part.game.grow(Target.of_cells(missing))
+            if (task.game.counts.visits < missing).any():
+                task.game.grow(Target.of_cells(missing))
                 return False
         wanted = self.wanted(self._played())
         notes: dict[str, float | str] = {}
         if self.k > 0:
             # 1 would be uniform coverage: what is below was eliminated.
             notes["share_wanted"] = float(wanted[self.exists].mean() / 2.0**self.k)
-        seen = part.game.counts
-        if self.pruned and self.k > 0 and part.played > self._most_kept():
-            seen = self._pruned(part, episodes)
+        seen = task.game.counts
+        if self.pruned and self.k > 0 and task.played > self._most_kept():
+            seen = self._pruned(task, episodes)
             notes["kept"] = seen.n_episodes
         self.counts.include(seen)
-        self.part = None
+        self.task = None
         bound = self.bound_after(self.k)
         if bound is not None:
             notes |= self._value_notes()
-        cells = len(part.game.target)
-        self.phases.append(Phase(part.name, part.played, cells, float(wanted.max()), bound, notes))
+        cells = len(task.game.target)
+        self.phases.append(
+            PhaseReport(task.name, task.played, cells, float(wanted.max()), bound, notes)
+        )
         return True
 
-    def _pruned(self, part: Part, episodes: Sequence[Block]) -> Counts:
+    def _pruned(self, task: CoverTask, episodes: Sequence[Block]) -> Counts:
         kept = Counts(self.world, pooled=False)
-        for episode in prune(episodes_of(episodes), part.game.target.cell_counts()):
+        for episode in prune(episodes_of(episodes), task.game.target.cell_counts()):
             kept.add(episode)
         return kept
 
@@ -240,10 +248,10 @@ class ImplicitElimination(Phased):
 
     def state(self) -> dict[str, Any]:
         largest = None if self.largest is None else self.largest.tolist()
-        return {"largest": largest, "playing": self.part is not None}
+        return {"largest": largest, "playing": self.task is not None}
 
     def restore(self, state: dict[str, Any]) -> None:
         largest = state["largest"]
         self.largest = None if largest is None else np.array(largest)
         if state["playing"]:
-            self.part = self._part_on(self._missing(self.counts.n_episodes))
+            self.task = self._task_on(self._missing(self.counts.n_episodes))

@@ -20,7 +20,7 @@ from covgame.game.adversary import MissingOnly
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism
-from covgame.pac.parts import Part, Phase
+from covgame.pac.tasks import CoverTask, PhaseReport
 from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, BoolHS, FloatHS
 
@@ -42,14 +42,14 @@ def interval(visits: int, episodes: int, precision: float) -> Interval:
     )
 
 
-def visitation_part(
+def visitation_task(
     thresholds: PaperThresholds,
     h: int,
     s: int,
     precision: float,
     delta: float,
     allowed: BoolArray | None = None,
-) -> Part:
+) -> CoverTask:
     """EstimateVisitations((h,s); eps_0, delta), lines 3 and 4: what to play."""
     shape = thresholds.shape
     episodes = thresholds.visitation_episodes(precision, delta)
@@ -57,7 +57,7 @@ def visitation_part(
     optimism = PaperOptimism(shape, delta / 2, thresholds.scale)
     counts = Counts(shape, pooled=False)
     game = Game(never_enough, OptimisticPlanner(optimism), MissingOnly(), counts, allowed)
-    return Part(f"visits of state {s} at stage {h}", game, episodes)
+    return CoverTask(f"visits of state {s} at stage {h}", game, episodes)
 
 
 class EstimateVisitations:
@@ -78,29 +78,29 @@ class EstimateVisitations:
         self.counts = Counts(thresholds.shape, pooled=False)  # of all parts together
         self.lower: FloatHS = np.zeros((H, S))
         self.upper: FloatHS = np.ones((H, S))
-        self.phases: list[Phase] = []
+        self.phases: list[PhaseReport] = []
 
     @property
     def done(self) -> int:
         """How many (h,s) have their interval."""
         return len(self.phases)
 
-    def next_part(self) -> Part | None:
+    def next_task(self) -> CoverTask | None:
         H, S, _ = self.thresholds.shape.hsa
         if self.done == H * S:
             return None
         h, s = divmod(self.done, S)
-        return visitation_part(self.thresholds, h, s, self.precision, self.delta_each, self.allowed)
+        return visitation_task(self.thresholds, h, s, self.precision, self.delta_each, self.allowed)
 
-    def tell(self, part: Part, episodes: Sequence[Block] = ()) -> bool:
+    def tell(self, task: CoverTask, episodes: Sequence[Block] = ()) -> bool:
         del episodes
         h, s = divmod(self.done, self.thresholds.shape.states)
-        visits = int(part.game.counts.visits[h, s].sum())
-        found = interval(visits, part.played, self.precision)
+        visits = int(task.game.counts.visits[h, s].sum())
+        found = interval(visits, task.played, self.precision)
         self.lower[h, s], self.upper[h, s] = found.lower, found.upper
-        self.counts.include(part.game.counts)
+        self.counts.include(task.game.counts)
         notes: dict[str, float | str] = {"lower": found.lower, "upper": found.upper}
-        self.phases.append(Phase(part.name, part.played, 1, 0.0, notes=notes))
+        self.phases.append(PhaseReport(task.name, task.played, 1, 0.0, notes=notes))
         return True
 
     def kept(self) -> BoolHS:

@@ -89,9 +89,7 @@ class CompiledGame:
         """What of compiled code will be called, and with what."""
         return [
             (self.tables_kernel.refresh, [self.learnt]),
-            (self.tables_kernel.has_room, [self.learnt]),
-            (self.kernel.plan_episode, self._to_plan(0)),
-            (self.kernel.learn_steps, [self.learnt, self.workspace, 0, 0]),
+            (self.kernel.plan_episode, self._to_plan(0, 0)),
             (self.kernel.tell_episode, self._to_tell(0)),
         ]
 
@@ -140,18 +138,19 @@ class CompiledGame:
         """The policy to play next."""
         if not self._look():
             return self.game.ask()
-        if not self.tables_kernel.has_room(self.learnt):
-            self._make_room()
         self.game.begin()
-        return self._plan(0)
+        return self._plan(0, 0)
 
-    def _plan(self, earliest: int) -> Policy:
+    def _plan(self, first_new: int, earliest: int) -> Policy:
+        """A plan from a stage on, when the steps of the path before it are learnt."""
         plan_episode: Any = self.kernel.plan_episode
-        plan_episode(*self._to_plan(earliest))
+        if not plan_episode(*self._to_plan(first_new, earliest)) and not earliest:
+            self._make_room()  # for the steps of the episode that begins now
         return Policy.deterministic(self.workspace.chosen, self.game.target.shape.actions)
 
-    def _to_plan(self, earliest: int) -> Sequence[Any]:
-        return self.learnt, self.by_stage, self.workspace, self.optimism, self.paper, earliest
+    def _to_plan(self, first_new: int, earliest: int) -> Sequence[Any]:
+        known = (self.learnt, self.by_stage, self.workspace, self.optimism, self.paper)
+        return *known, first_new, earliest
 
     def plan(self, weights: FloatArray) -> Policy:
         """The policy for rows that weigh so much, on what is counted now."""
@@ -159,7 +158,7 @@ class CompiledGame:
             return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
         self.reward[:] = self.game.cell_rewards(weights)
         self._take_up_tables()
-        policy = self._plan(0)
+        policy = self._plan(0, 0)
         return Policy.deterministic(policy.table.copy(), policy.actions)
 
     def revise(self, cell: int, successor: int) -> Policy | None:
@@ -176,9 +175,7 @@ class CompiledGame:
             self.revised = True
         elif not news:
             return None
-        if game.learns_within:
-            self._learn_path()
-        return self._plan(step + 1)
+        return self._learn_and_plan() if game.learns_within else self._plan(step + 1, step + 1)
 
     def _revise_readably(self, cell: int, successor: int) -> Policy | None:
         self.amid_learning = True
@@ -196,15 +193,15 @@ class CompiledGame:
         heard.times += 1
         return new or heard.times <= YOUNG
 
-    def _learn_path(self) -> None:
-        """Count the steps of the episode so far."""
+    def _learn_and_plan(self) -> Policy:
+        """Count the steps of the episode so far, and plan its rest."""
         game, path_next = self.game, self.workspace.path_next
         first, last = len(game.learnt), len(game.path)
-        learn_steps: Any = self.kernel.learn_steps
         self.amid_learning = True
-        learn_steps(self.learnt, self.workspace, first, last)
+        policy = self._plan(first, last)
         game.learnt += zip(game.path[first:], path_next[first:last].tolist(), strict=True)
         self.amid_learning = False
+        return policy
 
     def abandon(self) -> None:
         """``Game.abandon``; impossible if Ctrl-C came between counting steps and noting it."""

@@ -73,7 +73,6 @@ def _principle(
         suprema=settings.suprema,
         pruned=settings.prune,
         reward_range=_paid(settings, model),
-        allowed=model.transitions.allowed,
     )
     precision = settings.epsilon / principle.unit
     forecast = forecast_best_policy(

@@ -393,7 +393,7 @@ def _replayed(
         apart=Counts(shape, pooled=False) if supposed else None,
     )
     while learner.counts.n_episodes < len(data.episodes):
-        part = learner.next_part()
+        part = learner.next_task()
         if part is None:
             break
         first = learner.counts.n_episodes

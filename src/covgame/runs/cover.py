@@ -24,7 +24,7 @@ from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
 from covgame.pac.aliasing import Ways
 from covgame.pac.mixtures import rarely_reached
-from covgame.pac.parts import AnyPart, Part
+from covgame.pac.tasks import CoverTask, Task
 from covgame.planning import resolve_target
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted
@@ -204,13 +204,13 @@ class Coverage(Run):
     def task_seed(self) -> int:
         return self.settings.seed
 
-    def next_task(self) -> AnyPart | None:
+    def next_task(self) -> Task | None:
         if self.done:
             return None
         rounds = self.settings.play == "lazy"
-        return Part("cover", self.game, growth=self.growth, rounds=rounds)
+        return CoverTask("cover", self.game, growth=self.growth, rounds=rounds)
 
-    def tell(self, task: AnyPart) -> bool:
+    def tell(self, task: Task) -> bool:
         del task  # its game is ours
         return True
 

@@ -18,8 +18,8 @@ from covgame.pac.certified import Certified, CertifiedExploration, CertifiedIden
 from covgame.pac.forecast import Forecast
 from covgame.pac.homogeneity import Parting
 from covgame.pac.learnt import LearntModel
-from covgame.pac.parts import AnyPart, Part, Phase
 from covgame.pac.principle import Conclusion
+from covgame.pac.tasks import CoverTask, PhaseReport, Task
 from covgame.planning import number
 from covgame.rng import episode_seed
 from covgame.runs.algorithms import Explorer, Identifier
@@ -54,9 +54,9 @@ class LearningRun(Run):
     # ------------------------------------------------------------------------ what there is
 
     @property
-    def phases(self) -> list[Phase]:
+    def phases(self) -> list[PhaseReport]:
         """What was played, task by task."""
-        phases: list[Phase] = self.algorithm.phases
+        phases: list[PhaseReport] = self.algorithm.phases
         return phases
 
     @property
@@ -166,11 +166,11 @@ class LearningRun(Run):
         if isinstance(algorithm, Certified) and algorithm.apart is not None:
             algorithm.truncated |= block.is_cut_short(self.counts.shape.horizon)
 
-    def next_task(self) -> AnyPart | None:
-        task: AnyPart | None = self.algorithm.next_part()
+    def next_task(self) -> Task | None:
+        task: Task | None = self.algorithm.next_task()
         return task
 
-    def tell(self, task: AnyPart) -> bool:
+    def tell(self, task: Task) -> bool:
         blocks, self.blocks = self.blocks, []
         enough: bool = self.algorithm.tell(task, blocks)
         return enough
@@ -204,7 +204,9 @@ class LearningRun(Run):
         task = self.task
         if task is not None and not self.needs_episodes:
             playing = (
-                game_arrays(task.game) if isinstance(task, Part) else counts_arrays(task.counts)
+                game_arrays(task.game)
+                if isinstance(task, CoverTask)
+                else counts_arrays(task.counts)
             )
             arrays |= {f"part_{name}": value for name, value in playing.items()}
         return arrays
@@ -215,7 +217,7 @@ class LearningRun(Run):
         try:
             progress = json.loads(str(arrays["progress"]))
             self.n_tasks, self.n_before = progress["n_parts"], progress["n_before"]
-            algorithm.phases = [Phase(**phase) for phase in progress["phases"]]
+            algorithm.phases = [PhaseReport(**phase) for phase in progress["phases"]]
             algorithm.restore(progress["state"])
             self._check_progress()
         except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
@@ -245,7 +247,7 @@ class LearningRun(Run):
     def _restore_task(self, saved: Arrays) -> None:
         """The task that was being played."""
         self.task = self.next_task()
-        if isinstance(self.task, Part):
+        if isinstance(self.task, CoverTask):
             self.task.game = _restored_game(self.task.game, saved)
         elif self.task is not None:
             restore_counts(self.task.counts, saved)

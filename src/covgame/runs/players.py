@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from covgame.episodes import Block
-from covgame.pac.parts import AnyPart, Part, PolicyPart
+from covgame.pac.tasks import CoverTask, PolicyTask, Task
 from covgame.players.by_counts import COARSE, GROWTH, CountsPlayer
 from covgame.players.compiled import CompiledPlayer, is_compiled
 from covgame.players.lazy import BatchedPlayer
@@ -27,9 +27,9 @@ class Player(Protocol):
         ...
 
 
-def player_for(run: Run, task: AnyPart) -> Player:
+def player_for(run: Run, task: Task) -> Player:
     """Who plays a task of a run, and how."""
-    if isinstance(task, Part) and task.rounds:
+    if isinstance(task, CoverTask) and task.rounds:
         return BatchedPlayer(task.game, run.source)
     if isinstance(run.source, ExternalSource):
         return external_player(run, task, run.source)
@@ -38,30 +38,28 @@ def player_for(run: Run, task: AnyPart) -> Player:
     return _simulated_player(run, task)
 
 
-def external_player(
-    run: Run, task: AnyPart, source: ExternalSource
-) -> SteppedPlayer | PolicyStepped:
+def external_player(run: Run, task: Task, source: ExternalSource) -> SteppedPlayer | PolicyStepped:
     """Who plays a task step by step, and can be told episodes that were played before."""
     if run.task_seed != source.seed:
         source = source.seeded(run.task_seed)
-    if isinstance(task, PolicyPart):
+    if isinstance(task, PolicyTask):
         return PolicyStepped(task.policy, task.counts, source)
     return SteppedPlayer(task.game, source, task.growth)
 
 
-def _counts_player(run: Run, task: AnyPart) -> Player:
+def _counts_player(run: Run, task: Task) -> Player:
     model, seed = run.environment.require_model("playing by counts"), run.task_seed
-    if isinstance(task, PolicyPart):
+    if isinstance(task, PolicyTask):
         return PolicyByCounts(task.policy, task.counts, model, seed)
     growth = GROWTH if task.episodes is None else COARSE
     return CountsPlayer(task.game, model, seed, growth)
 
 
-def _simulated_player(run: Run, task: AnyPart) -> Player:
+def _simulated_player(run: Run, task: Task) -> Player:
     model = run.environment.require_model("simulating")
     source = SimulatedSource(model, run.task_seed)
     most = max(1, STEPS_PER_BLOCK // source.shape.horizon)
-    if isinstance(task, PolicyPart):
+    if isinstance(task, PolicyTask):
         most = min(task.left, most)
         return PolicyCompiled(task.policy, task.counts, source, most=most, record=run.records)
     if not is_compiled(task.game):

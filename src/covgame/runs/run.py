@@ -18,7 +18,7 @@ import numpy.typing as npt
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.names import Names
-from covgame.pac.parts import AnyPart
+from covgame.pac.tasks import Task
 from covgame.players.by_counts import MOST_EPISODES
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
@@ -54,7 +54,7 @@ class Run(ABC):
     source: Source = field(repr=False)
     n_tasks: int = field(default=0, kw_only=True)  # finished
     n_before: int = field(default=0, kw_only=True)  # their episodes
-    task: AnyPart | None = field(default=None, kw_only=True, repr=False)
+    task: Task | None = field(default=None, kw_only=True, repr=False)
     folder: RunFolder | None = field(default=None, kw_only=True, repr=False)
     stopped: StopReason | None = field(default=None, kw_only=True)
     failure: str | None = field(default=None, kw_only=True)  # what the environment did
@@ -86,11 +86,11 @@ class Run(ABC):
         """The seed of the task being played, which counts its episodes from 0."""
 
     @abstractmethod
-    def next_task(self) -> AnyPart | None:
+    def next_task(self) -> Task | None:
         """What to play next, None when there is nothing."""
 
     @abstractmethod
-    def tell(self, task: AnyPart) -> bool:
+    def tell(self, task: Task) -> bool:
         """Take what a task has brought; False if more of the same is wanted."""
 
     @abstractmethod
@@ -194,12 +194,12 @@ class Run(ABC):
             return self.FINISHED
         return "budget" if self.budget_left == 0 else "interrupted"
 
-    def current_task(self) -> AnyPart | None:
+    def current_task(self) -> Task | None:
         """The task being played, or the next one."""
         self.task = self.task or self.next_task()
         return self.task
 
-    def finish_task(self, task: AnyPart) -> None:
+    def finish_task(self, task: Task) -> None:
         """Hear that a task is over; if more of the same is wanted, it goes on."""
         if self.tell(task):
             self.n_tasks += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from covgame.pac.parts import Phase
+from covgame.pac.tasks import PhaseReport
 from covgame.planning import number
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _parted(parting: Parting) -> str:
     return f"{after}; with --stage-dependent from the beginning it takes fewer episodes"
 
 
-def describe(phase: Phase) -> str:
+def describe(phase: PhaseReport) -> str:
     """A phase in one line."""
     bound = "" if phase.bound is None else f"{phase.bound:.4g}"
     most = f"{number(phase.largest)}" if phase.largest else ""

@@ -133,39 +133,39 @@ class ExternalSource:
             ) from error
 
     def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
-        drawn = policy.is_stochastic
+        drawn, step, paid = policy.is_stochastic, self.stepper.step, self.pay.rewards
         numbers = uniforms(self.seed, STREAM, episode, self.horizon).tolist() if drawn else []
         observation, mask = self.stepper.reset(episode_seed(self.seed, STREAM, episode))
         self.masks.now = None
-        state = self._state(observation, mask)
+        state, last = self._state(observation, mask), self.horizon - 1
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         steps: list[tuple[int, int, float, int]] = []
         cut_at: int | None = None
         for h in range(self.horizon):
-            number = numbers[h] if drawn else 0.0
-            action = self._action(policy, h, state, number)
-            seen = self.stepper.step(action)
-            reward = _checked_reward(seen.reward, self.pay.rewards)
-            over = bool(seen.terminated) or bool(seen.truncated) or h + 1 == self.horizon
-            following = END if seen.terminated else self._state(seen.observation, seen.mask)
-            if seen.truncated and following != END and h + 1 < self.horizon:
+            action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
+            observation, earned, terminated, truncated, mask = step(action)
+            reward = _checked_reward(earned, paid)
+            following = END if terminated else self._state(observation, mask)
+            if truncated and not terminated and h < last:
                 # Nobody gets further from here, whatever the state: for a learner it is over.
                 cut_at, following = following, END
             steps.append((state, action, reward, following))
-            if over:
+            if terminated or truncated or h == last:
                 break
-            if revise is not None and max(state, following) < known:
-                cell = h * pairs + state * policy.actions + action
-                policy = revise(cell, following) or policy
+            if revise is not None and state < known and following < known:
+                policy = revise(h * pairs + state * policy.actions + action, following) or policy
             elif state >= known:
                 revise = None  # the rest of this episode is off the map
             state = following
-        self._check_return(sum(reward for _, _, reward, _ in steps))
+        self._check_return(steps)
         return Episode.of_steps(steps, cut_at)
 
-    def _check_return(self, paid: float) -> None:
+    def _check_return(self, steps: list[tuple[int, int, float, int]]) -> None:
         most = self.pay.most
-        if most is not None and paid > most + 1e-9:
+        if most is None:
+            return
+        paid = sum(reward for _, _, reward, _ in steps)
+        if paid > most + 1e-9:
             raise EnvironmentFailed(
                 f"an episode paid {paid:g}, more than the {most:g} of --return-range"
             )
@@ -182,12 +182,14 @@ class ExternalSource:
 
     def _action(self, policy: Policy, h: int, state: int, number: float) -> int:
         """The policy's action, as far as it has one and that is allowed."""
-        action = None
-        if state < policy.table.shape[1]:
-            if policy.is_stochastic:
-                action = _drawn(policy.table[h, state], self.masks.here(state), number)
+        action, table = None, policy.table
+        if state < table.shape[1]:
+            if table.ndim == 3:
+                action = _drawn(table[h, state], self.masks.here(state), number)
             else:
-                action = int(policy.table[h, state])
+                action = int(table[h, state])
+            if self.masks.ever is None:
+                return action
         return self.masks.permitted(action, state)
 
 
@@ -201,6 +203,8 @@ def _drawn(chances: FloatArray, allowed: BoolArray | None, number: float) -> int
 
 
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:
+    if type(reward) is float and allowed is None and math.isfinite(reward):
+        return reward
     try:
         value = float(reward)
     except (TypeError, ValueError):

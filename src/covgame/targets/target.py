@@ -117,6 +117,11 @@ class Target:
         return whole
 
     @cached_property
+    def largest_whole_count(self) -> float:
+        """The largest of them, 0 if there are none."""
+        return float(self.whole_counts.max(initial=0.0))
+
+    @cached_property
     def by_cell(self) -> tuple[IntArray, IntArray]:
         """The rows of every cell: (start, row), cell i owning row[start[i]:start[i+1]]."""
         order = np.argsort(self.members.cell, kind="stable")

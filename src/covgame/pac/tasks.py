@@ -20,7 +20,7 @@ from covgame.types import Policy
 
 
 @dataclass(eq=False)
-class Part:
+class CoverTask:
     """A game to be played until it is covered, or for so many episodes."""
 
     name: str
@@ -50,7 +50,7 @@ class Part:
 
 
 @dataclass(eq=False)
-class PolicyPart:
+class PolicyTask:
     """So many episodes of one deterministic policy."""
 
     name: str
@@ -72,11 +72,11 @@ class PolicyPart:
         return self.left == 0
 
 
-AnyPart = Part | PolicyPart
+Task = CoverTask | PolicyTask
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseReport:
     """What a part was about, and what came of it: a line of the report."""
 
     name: str
@@ -95,7 +95,7 @@ class Phased:
     """What the paper's two algorithms share: phases that end when a bound is small enough."""
 
     counts: Counts
-    phases: list[Phase]
+    phases: list[PhaseReport]
     epsilon: float
 
     @property
@@ -116,14 +116,14 @@ class Algorithm(Protocol):
     """Hands out parts until it has seen enough."""
 
     counts: Counts  # all that its conclusions rest on
-    phases: list[Phase]
+    phases: list[PhaseReport]
 
     @property
     def needs_episodes(self) -> bool:
         """Whether counts are not enough to be told of a part."""
         ...
 
-    def next_part(self) -> Part | PolicyPart | None:
+    def next_task(self) -> CoverTask | PolicyTask | None:
         """What to play next, None when there is no need to."""
         ...
 
