@@ -151,6 +151,19 @@ def test_taken_apart_or_not_a_run_goes_on_as_it_would_have(
         cg.certify(run)
 
 
+def test_pooled_stages_prove_nothing_rare_where_episodes_are_cut_short() -> None:
+    """No state is ever reached after three steps; pooled counts cannot know that."""
+    target = cg.cells([(1, 0, 0, 20), (5, 0, 0, 5)])
+    asked: dict[str, Any] = {"horizon": 6, "min_reach": 0.2, "max_episodes": 400}
+    with pytest.warns(UserWarning, match="--min-reach needs --stage-dependent"):
+        pooled = cg.cover(Truncates, target, **asked)
+    assert pooled.unreachable == []
+    assert "--stage-dependent" in pooled.to_text()
+    apart = cg.cover(Truncates, target, stage_dependent=True, **asked)
+    assert [row for row, _ in apart.unreachable] == [(5, 0, 0)]
+    assert apart.covered
+
+
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 

@@ -83,6 +83,7 @@ class Growth:
     ) -> None:
         self.request, self.rare, self.by_chance = request, rare, by_chance
         self.left_out: list[tuple[Row, float]] = []  # and the bounds that say why
+        self.cut_short = False  # whether an episode was, before the last stage
 
     def begin(self, game: Game) -> None:
         """Start from where a game stands."""
@@ -155,7 +156,7 @@ class Growth:
         """Drop open rows that, as the data prove, no policy reaches often enough."""
         played = game.counts.n_episodes
         due = played != self.looked_at and played == next_look(played - 1)
-        if self.rare is None or not due:
+        if self.rare is None or not due or self.proves_nothing(game):
             return False
         self.looked_at = played
         found = self.rare(game)
@@ -164,6 +165,10 @@ class Growth:
             self.left_out += zip(rows, (bound for _, bound in found), strict=True)
             self.drop_left_out(game)
         return bool(found)
+
+    def proves_nothing(self, game: Game) -> bool:
+        """Whether bounds would rest on pooled stages that are seen not to be alike."""
+        return self.cut_short and game.counts.pooled
 
     def drop_left_out(self, game: Game) -> None:
         """Do not ask for the rows that were left out."""

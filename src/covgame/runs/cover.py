@@ -116,6 +116,11 @@ class Coverage(Run):
 
     @property
     def warning(self) -> str | None:
+        if self.growth.rare is not None and self.growth.proves_nothing(self.game):
+            return (
+                "episodes are cut short before the last stage, so that pooled stages prove nothing "
+                "to be rare; --min-reach needs --stage-dependent here"
+            )
         steps = int(self.counts.visits.sum()) if self.source.discovers_states else 0
         if steps < STEPS_TO_JUDGE or 2 * self.n_states <= steps:
             return None
@@ -243,6 +248,7 @@ class Coverage(Run):
             **game_arrays(self.game),
             "left_out_rows": np.array(rows, dtype=np.int64).reshape(-1, 3),
             "left_out_bounds": np.array([bound for _, bound in left_out]),
+            "cut_short": np.array(self.growth.cut_short),
             **(self.ways.arrays() if self.ways else {}),
             **({"by_chance": np.array(astuple(chance))} if chance is not None else {}),
         }
@@ -260,6 +266,7 @@ class Coverage(Run):
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
             self.growth.drop_left_out(self.game)
+        self.growth.cut_short = bool(arrays.get("cut_short", False))
         with fitting():
             if self.ways is not None:
                 self.ways.restore(arrays)
