@@ -112,7 +112,7 @@ def test_the_forecast_is_said_before_the_run(tmp_path: Path) -> None:
         (("gym:FrozenLake-v1", "--horizon", "12"), "64-bit"),
         ((TOY, "--play", "exact"), "--play counts"),
         (("garnet:states=20,actions=4,horizon=10",), "64-bit"),
-        (("gym:Blackjack-v1", "--horizon", "3"), "number of states"),
+        (("gym:Blackjack-v1", "--horizon", "3"), "--most-states"),
     ],
 )
 def test_what_cannot_end_is_refused_with_its_number(args: tuple[str, ...], said: str) -> None:

@@ -41,7 +41,7 @@ def played(counts: Counts, visits: FloatArray, episodes: int, reward: float = 0.
         (cell, int(s), int(visits.ravel()[cell] * STEP[cell, s]))
         for cell in range(6)
         for s in np.flatnonzero(STEP[cell])
-        if visits.ravel()[cell] > 0
+        if int(visits.ravel()[cell] * STEP[cell, s]) > 0
     ]
     starts = visits[0].sum(axis=1).astype(np.int64)
     whole = visits.astype(np.int64)
