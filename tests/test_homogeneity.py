@@ -74,10 +74,35 @@ def test_episodes_cut_short_take_stages_apart(tmp_path: Path) -> None:
     asked = cg.explore(Truncates, horizon=10, epsilon=4.0, stage_dependent=True)
     assert asked.parting is None
     assert asked.n_episodes < run.n_episodes  # all of delta is there for it
-    reward = np.zeros((3, 2))
-    reward[2] = 1.0  # the model knows that nothing is paid after three steps
-    policy = run.model.plan(reward)
-    assert 0.0 < run.model.value(policy, reward) < 3.0
+
+
+class ThreeSteps(Hall):
+    """Action 0 goes on to the next of three states, nearly always; after three steps it is cut."""
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.state = 0 if self.time == 0 else self.state
+        self.time += 1
+        if action == 0 and self.np_random.random() < 0.9:
+            self.state = min(2, self.state + 1)
+        return self.state, 0.0, False, self.time >= 3, {}
+
+
+def test_what_is_certified_holds_where_episodes_are_cut_short() -> None:
+    """With stages pooled, planning lost more here than was certified."""
+    run = cg.explore(ThreeSteps, horizon=10, epsilon=1.5)
+    p = np.zeros((3, 2, 3))
+    for s in range(3):
+        p[s, 0, s], p[s, 1, s] = 0.1, 1.0
+        p[s, 0, min(2, s + 1)] += 0.9
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        reward = rng.random((3, 2)) * (rng.random((3, 2)) < 0.6)
+        plan, best, value = run.model.plan(reward).table, np.zeros(3), np.zeros(3)
+        for h in (2, 1, 0):
+            best = (reward + p @ best).max(axis=1)
+            value = (reward + p @ value)[np.arange(3), plan[h]]
+        assert run.certified_error is not None
+        assert best[0] - value[0] <= run.certified_error <= 1.5
 
 
 def test_an_end_at_a_certain_stage_is_noticed() -> None:
