@@ -126,7 +126,7 @@ def test_where_a_block_ends_changes_nothing(size: int) -> None:
     run = start(env, "uniform:1/pair", CoverSettings(seed=2))
     assert isinstance(run.source, ExternalSource)
     player = SteppedPlayer(run.game, run.source, run.growth)
-    while not run.covered:
+    while not run.done:
         player.play(size)
     seen = run.counts.visits.sum(axis=(0, 2)) > 0
     asked = np.unique(run.target.rows[:, 1])

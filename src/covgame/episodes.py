@@ -61,6 +61,11 @@ class Block:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def is_cut_short(self, horizon: int) -> bool:
+        """Whether something ended an episode before the last stage that was not a state's doing."""
+        last = np.cumsum(self.lengths) - 1
+        return bool(((self.lengths < horizon) & (self.next_state[last] >= 0)).any())
+
 
 NOTHING = np.zeros(0, dtype=np.int64)
 

@@ -26,8 +26,12 @@ def watch(run: Run, *, quiet: bool) -> None:
             pass
         return
     with display() as show, _excuse(COMPILING):
+        warned = False
         for _ in play(run):
             show(run)
+            if run.warning and not warned:
+                say(run.warning)
+                warned = True
 
 
 @contextmanager

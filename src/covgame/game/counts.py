@@ -266,12 +266,20 @@ class Counts:
             self.table.add(pair if self.pooled else cell, successor, times)
 
     def include(self, other: Counts) -> None:
-        """Add what somebody else counted by the same rule."""
+        """Add what somebody else counted by the same rule, or apart where this is pooled."""
         self.n_episodes += other.n_episodes
         self.starts += other.starts
         self.visits += other.visits
         self.reward_sums += other.reward_sums
-        self.table.add_many(*other.table.listed(0, len(other.table)))
+        row, successor, times = other.table.listed(0, len(other.table))
+        if self.pooled and not other.pooled:
+            width = self.shape.states + 1
+            found, place = np.unique(
+                row % self.shape.pairs * width + successor + 1, return_inverse=True
+            )
+            times = np.bincount(place, times, minlength=len(found)).astype(np.int64)
+            row, successor = found // width, found % width - 1
+        self.table.add_many(row, successor, times)
 
     def learn(self, cell: int, successor: int) -> bool:
         """Count a transition; whether that is news for other stages, too."""

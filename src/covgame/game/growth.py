@@ -1,12 +1,14 @@
 """Targets that change on the way, on environments whose states show only as one goes.
 
-What was newly seen is asked for, too; rows that nobody can reach often enough are left out.
+What was newly seen is asked for, too; rows that nobody can reach often enough are left out. When
+all that was seen is covered, a few episodes are left to chance: what they find is covered as well.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,10 @@ INTERVAL = 50
 
 FIRST_LOOK = 50
 
+CHANCE_SHARE = 0.05
+LEAST_BY_CHANCE = 5
+"""When all is covered, this share of the episodes so far is left to chance, at least so many."""
+
 Rare = Callable[[Game], list[tuple[int, float]]]
 """Open rows of a game, by number, that are proved to be reached too rarely, and the bounds."""
 
@@ -34,17 +40,51 @@ def next_look(episodes: int) -> int:
     return look
 
 
+@dataclass
+class ByChance:
+    """Episodes of uniformly random actions, played where all that was seen is covered."""
+
+    episodes: int = 0
+    in_vain: int = 0  # the last of them, which found nothing to cover
+    new_states: int = 0
+    new_rows: int = 0  # of the target
+
+    def is_due(self, episodes: int) -> bool:
+        """Whether more of them are played after so many episodes in all."""
+        share = math.ceil(CHANCE_SHARE * (episodes - self.in_vain))
+        return self.in_vain < max(LEAST_BY_CHANCE, share)
+
+    def play(self) -> None:
+        """Hear of one more."""
+        self.episodes += 1
+        self.in_vain += 1
+
+    def find(self, states: int, rows: int) -> None:
+        """Hear what the last one has found."""
+        self.new_states += states
+        self.new_rows += rows
+        if rows:
+            self.in_vain = 0
+
+
 class Growth:
     """How the target of a game changes.
 
     With ``request`` it asks for what that makes of all that was seen so far; what is new is taken
     up now and then, and whenever all is covered, so that a game ends only when everything seen is
-    covered. With ``rare`` it leaves out what that names, from time to time.
+    covered. With ``rare`` it leaves out what that names, from time to time. With ``by_chance`` it
+    is not over before chance has had its share.
     """
 
-    def __init__(self, request: Growing | None = None, rare: Rare | None = None) -> None:
-        self.request, self.rare = request, rare
+    def __init__(
+        self,
+        request: Growing | None = None,
+        rare: Rare | None = None,
+        by_chance: ByChance | None = None,
+    ) -> None:
+        self.request, self.rare, self.by_chance = request, rare, by_chance
         self.left_out: list[tuple[Row, float]] = []  # and the bounds that say why
+        self.cut_short = False  # whether an episode was, before the last stage
         self.begun = False
 
     def begin(self, game: Game) -> None:
@@ -74,7 +114,21 @@ class Growth:
         changed = False
         if game.counts.n_episodes >= self.next_growth or game.covered:
             changed = self._take_up(game, allowed)
-        return self._leave_out_rare(game) or changed
+        changed = self._leave_out_rare(game) or changed
+        if self.by_chance is not None and not game.covered:
+            self.by_chance.in_vain = 0
+        return changed
+
+    def is_over(self, game: Game) -> bool:
+        """Whether all that was seen is covered, and chance has found nothing more for a while."""
+        waits = self.request is not None and game.counts.n_episodes == 0
+        return game.covered and not waits and not self.leaves_to_chance(game)
+
+    def leaves_to_chance(self, game: Game) -> bool:
+        """Whether the next episode is one of random actions."""
+        played = game.counts.n_episodes
+        due = self.by_chance is not None and self.by_chance.is_due(played)
+        return due and played > 0 and game.covered
 
     def _take_up(self, game: Game, allowed: BoolArray | None) -> bool:
         """Ask for what was newly seen, and mind what was learnt of forbidden actions."""
@@ -84,10 +138,13 @@ class Growth:
         known[:, : self.taken_up.shape[1]] = self.taken_up
         more = request is not None and (bool((seen & ~known).any()) or request.outdated(game))
         if changed := more or _differs(game.allowed, allowed):
-            self.taken_up = seen
+            self.taken_up, rows = seen, len(game.target)
             self._allow(game, counts.shape.states, allowed)
             target = request.grown(game, seen, self._left_out_rows()) if request else game.target
             game.grow(target)
+            if self.by_chance is not None and self.by_chance.in_vain:
+                found = int(seen.any(axis=0).sum() - known.any(axis=0).sum())
+                self.by_chance.find(found, max(0, len(game.target) - rows))
         soonest = request.soonest(game) if request else None
         pause = counts.n_episodes // INTERVAL
         self.next_growth = counts.n_episodes + max(
@@ -120,7 +177,7 @@ class Growth:
         """Drop open rows that, as the data prove, no policy reaches often enough."""
         played = game.counts.n_episodes
         due = played != self.looked_at and played == next_look(played - 1)
-        if self.rare is None or not due:
+        if self.rare is None or not due or self.proves_nothing(game):
             return False
         self.looked_at = played
         found = self.rare(game)
@@ -129,6 +186,10 @@ class Growth:
             self.left_out += zip(rows, (bound for _, bound in found), strict=True)
             self.drop_left_out(game)
         return bool(found)
+
+    def proves_nothing(self, game: Game) -> bool:
+        """Whether bounds would rest on pooled stages that are seen not to be alike."""
+        return self.cut_short and game.counts.pooled
 
     def drop_left_out(self, game: Game) -> None:
         """Do not ask for the rows that were left out."""

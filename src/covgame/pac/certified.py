@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from covgame.pac.error_bounds import (
     best_policy,
     reward_free,
 )
+from covgame.pac.homogeneity import TRUNCATED, Parting, Stages, difference, share_of
 from covgame.pac.learnt import LearntModel
 from covgame.pac.mixtures import Structure
 from covgame.pac.principle import Conclusion
@@ -52,13 +53,18 @@ MILESTONE = 1.25
 
 
 @dataclass(eq=False)
-class _Certified(ABC):
-    """Rounds of one policy each, until the bound is at most epsilon."""
+class Certified(ABC):
+    """Rounds of one policy each, until the bound is at most epsilon.
+
+    ``apart`` are empty counts per stage, where ``counts`` pool stages that are only supposed to be
+    alike. When they turn out not to be, the bounds rest on these from then on.
+    """
 
     counts: Counts
     structure: Structure
     epsilon: float
     delta: float
+    apart: Counts | None = field(default=None, kw_only=True)
 
     needs_episodes = False
 
@@ -66,7 +72,26 @@ class _Certified(ABC):
         self.phases: list[PhaseReport] = []
         self.rounds = 0
         self.noted = 0  # episodes at the last milestone
+        self.truncated = False  # whether an episode was cut short before the last stage
+        self.parting: Parting | None = None  # when stages turned out to differ
         self._known: tuple[int, Any] | None = None
+
+    @property
+    def stages(self) -> Stages:
+        """What is known of stages: alike, supposed to be, or not."""
+        if self.parting is not None:
+            return "parted"
+        return "known" if self.apart is None else "tested"
+
+    @property
+    def share(self) -> float:
+        """What of delta the confidence sets have."""
+        return share_of(self.delta, self.stages)
+
+    @property
+    def pooled_rewards(self) -> Range | None:
+        """The range of rewards, if bounds rest on their means over stages."""
+        return None
 
     @property
     @abstractmethod
@@ -89,12 +114,15 @@ class _Certified(ABC):
         if self.done:
             return None
         episodes = max(1, int(GROWTH * self.counts.n_episodes))
-        fresh = Counts(self.counts.shape, pooled=self.counts.pooled)
+        fresh = Counts(self.counts.shape, pooled=self.counts.pooled and self.apart is None)
         return PolicyTask(f"round {self.rounds + 1}", self._next_policy(), episodes, fresh)
 
     def tell(self, task: PolicyTask, episodes: Sequence[Block] = ()) -> bool:
         del episodes
         self.counts.include(task.counts)
+        if self.apart is not None:
+            self.apart.include(task.counts)
+            self._compare_stages(self.apart)
         self.rounds += 1
         played = self.counts.n_episodes
         if played >= MILESTONE * self.noted or self.done:
@@ -104,21 +132,40 @@ class _Certified(ABC):
             self.noted = played
         return True
 
+    def _compare_stages(self, apart: Counts) -> None:
+        """Go on with stages apart, where they are seen not to be alike."""
+        symbols = apart.shape.states + (1 if self.structure.can_end else 0)
+        why = TRUNCATED if self.truncated else None
+        why = why or difference(apart, symbols, self.delta, self.pooled_rewards)
+        if why is not None:
+            self.parting = Parting(apart.n_episodes, why)
+            self.take_apart()
+
+    def take_apart(self) -> None:
+        """Rest on what was counted per stage."""
+        if self.apart is not None:
+            self.counts, self.apart, self._known = self.apart, None, None
+
     def state(self) -> dict[str, Any]:
-        return {"rounds": self.rounds, "noted": self.noted}
+        parting = None if self.parting is None else asdict(self.parting)
+        seen = {"truncated": self.truncated, "parting": parting}
+        return {"rounds": self.rounds, "noted": self.noted, **seen}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.rounds, self.noted = state["rounds"], state["noted"]
+        self.truncated = bool(state.get("truncated", False))
+        if state.get("parting") is not None:
+            self.parting = Parting(**state["parting"])
 
 
-class CertifiedExploration(_Certified):
+class CertifiedExploration(Certified):
     """Reward-free: plays the policy whose value is known least."""
 
     @property
     def certificate(self) -> RewardFreeError:
         """What the data prove now."""
         if self._known is None or self._known[0] != self.counts.n_episodes:
-            found = reward_free(self.counts, self.structure, self.delta)
+            found = reward_free(self.counts, self.structure, self.share)
             self._known = (self.counts.n_episodes, found)
         certificate: RewardFreeError = self._known[1]
         return certificate
@@ -136,7 +183,7 @@ class CertifiedExploration(_Certified):
 
 
 @dataclass(eq=False)
-class CertifiedIdentification(_Certified):
+class CertifiedIdentification(Certified):
     """Best policy: plays the policy that may be best.
 
     When the estimated policy looks good enough, it is played by itself for a while: the returns of
@@ -158,7 +205,7 @@ class CertifiedIdentification(_Certified):
     def certificate(self) -> BestPolicyGap:
         """What the data prove now."""
         if self._known is None or self._known[0] != self.counts.n_episodes:
-            asked = (self.counts, self.structure, self.delta, self.range, self.best)
+            asked = (self.counts, self.structure, self.share, self.range, self.best)
             self._known = (self.counts.n_episodes, best_policy(*asked))
         certificate: BestPolicyGap = self._known[1]
         return certificate
@@ -166,6 +213,10 @@ class CertifiedIdentification(_Certified):
     @property
     def bound(self) -> float:
         return self.certificate.gap
+
+    @property
+    def pooled_rewards(self) -> Range | None:
+        return self.range if self.structure.same_rewards else None
 
     def _next_policy(self) -> Policy:
         return self.certificate.optimistic_policy

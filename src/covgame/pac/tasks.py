@@ -46,8 +46,7 @@ class CoverTask:
     def over(self) -> bool:
         if self.episodes is not None:
             return self.left == 0
-        waits = self.growth is not None and self.growth.request is not None
-        return self.game.covered and not (waits and self.played == 0)
+        return self.game.covered if self.growth is None else self.growth.is_over(self.game)
 
 
 @dataclass(eq=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
 from covgame.players.compiled import inner_game
 from covgame.sources.external import ExternalSource
+from covgame.types import Policy, Shape
 
 
 class SteppedPlayer:
@@ -21,7 +24,7 @@ class SteppedPlayer:
         self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
 
     def play(self, episodes: int) -> Block:
-        """At most so many episodes, fewer if that covers the target.
+        """At most so many episodes, fewer if that covers the target (and chance adds nothing).
 
         If the environment fails, or Ctrl-C breaks it off, the episodes before are returned, and the
         error comes next time.
@@ -30,33 +33,44 @@ class SteppedPlayer:
             raise self.failure
         first = self.game.counts.n_episodes
         played: list[Episode] = []
-        while len(played) < episodes and not self._covered():
-            policy = self.inner.ask()
+        while len(played) < episodes and not self._over():
+            number = self.game.counts.n_episodes
             try:
-                episode = self.source.play(policy, self.game.counts.n_episodes, self.inner.revise)
+                if self.growth.leaves_to_chance(self.game):
+                    episode = self.source.play(_anything(self.game.target.shape), number)
+                else:
+                    episode = self.source.play(self.inner.ask(), number, self.inner.revise)
             except (EnvironmentFailed, KeyboardInterrupt) as error:
                 self.failure = error
                 self.inner.abandon()
                 break
             self._tell(episode)
             played.append(episode)
-        self._covered()  # so that nobody takes a target for covered that has yet to grow
+        self._over()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)
 
     def replay(self, episode: Episode) -> None:
         """Take an episode that was played before as if it were played now."""
         self._tell(episode)
-        self._covered()  # the target grows when it did
+        self._over()  # the target grows when it did
 
-    def _covered(self) -> bool:
-        """Whether all is covered, what was seen last included."""
+    def _over(self) -> bool:
+        """Whether all is covered, what was seen last included, and chance has had its share."""
         if self.growth.update(self.game, self.source.allowed):
             self.inner.bind()
-        return self.game.counts.n_episodes > 0 and self.game.covered
+        return self.game.counts.n_episodes > 0 and self.growth.is_over(self.game)
 
     def _tell(self, episode: Episode) -> None:
+        if self.growth.by_chance is not None and self.growth.leaves_to_chance(self.game):
+            self.growth.by_chance.play()
+        self.growth.cut_short |= episode.cut_at is not None
         room = self.source.shape.states
         if room > self.game.target.shape.states:
             self.growth.make_room(self.game, room, self.source.allowed)
             self.inner.bind()
         self.inner.tell(episode)
+
+
+def _anything(shape: Shape) -> Policy:
+    """Uniformly random actions; of the forbidden ones none is drawn."""
+    return Policy.stochastic(np.broadcast_to(1.0 / shape.actions, shape.hsa))

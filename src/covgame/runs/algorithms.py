@@ -95,15 +95,18 @@ def _certified(
         same_rewards=model is None or len(model.stage_rewards) == 1,
     )
     counts = Counts(source.shape, pooled=source.stationary and not settings.stage_dependent)
+    # A model knows whether its stages are alike; of an environment that is supposed, and tested.
+    tested = counts.pooled and not simulated
+    apart = Counts(source.shape, pooled=False) if tested else None
     asked = (counts, structure, float(settings.epsilon), settings.delta)
     if settings.command == "explore":
-        return CertifiedExploration(*asked)
+        return CertifiedExploration(*asked, apart=apart)
     if model is not None:
         _check_rewards(model, settings, source)
     low, high = settings.reward_range if isinstance(source, ExternalSource) else (0.0, 1.0)
     earned = Range(low, high, _most_paid(settings, model, source))
     # By counts nobody could tell the returns of some episodes from those of the others.
-    return CertifiedIdentification(*asked, earned, validates=settings.play != "counts")
+    return CertifiedIdentification(*asked, earned, validates=settings.play != "counts", apart=apart)
 
 
 def _most_paid(settings: LearnSettings, model: TabularMDP | None, source: Source) -> float | None:

@@ -19,7 +19,7 @@ from covgame.game.growing import (
     SeenRows,
     SeenTransitions,
 )
-from covgame.game.growth import Growth, Rare
+from covgame.game.growth import ByChance, Growth, Rare
 from covgame.mdp.model import TabularMDP
 from covgame.names import Labels
 from covgame.pac.mixtures import rarely_reached
@@ -87,7 +87,20 @@ def ask(
             "--min-reach is certified from counts, which needs the number of states beforehand; "
             f"{environment.name} only shows its states as it goes"
         )
-    return _on_unknown(environment, request, settings, source)
+    asked = _on_unknown(environment, request, settings, source)
+    asked.growth.by_chance = _chance(asked.growth, source)
+    return asked
+
+
+def _chance(growth: Growth, source: Source) -> ByChance | None:
+    """Who discovers states is not to believe too soon that there are no others.
+
+    Who owns the loop ends it when all is covered, so nothing is left to chance there; and whoever
+    waits for a state by its name looks for it anyway.
+    """
+    grows = growth.request is not None and not isinstance(growth.request, SeenLabels)
+    stepped = isinstance(source, ExternalSource) and getattr(source.stepper, "plays", True)
+    return ByChance() if grows and stepped and source.discovers_states else None
 
 
 def _on_model(
@@ -252,6 +265,11 @@ def ask_again(
     growing = asked.growing
 
     def begin() -> Asked:
+        first = again()
+        first.growth.by_chance = _chance(first.growth, source)
+        return first
+
+    def again() -> Asked:
         rare = None if environment.model else _rare(settings)
         if growing is None:
             return _with_left_out(Asked(listed.on(source.shape), Growth(None, rare)), never)

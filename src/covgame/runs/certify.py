@@ -19,15 +19,16 @@ from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.game.growing import Moves
 from covgame.jsonfile import check_content, read_json
+from covgame.mdp.families import FAMILIES
 from covgame.notebook import facts_table
-from covgame.pac.certified import CertifiedIdentification
+from covgame.pac.certified import Certified, CertifiedExploration, CertifiedIdentification
 from covgame.pac.error_bounds import (
     BestPolicyGap,
     Range,
-    RewardFreeError,
     best_policy,
     reward_free,
 )
+from covgame.pac.homogeneity import TRUNCATED, difference, share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
 from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, TARGET, RunFolder, write_whole
@@ -103,31 +104,31 @@ def describe_structure(structure: Structure) -> dict[str, Any]:
     }
 
 
-def reward_free_claim(certificate: RewardFreeError, epsilon: float) -> dict[str, Any]:
+def reward_free_claim(learner: CertifiedExploration) -> dict[str, Any]:
     """The content of a reward-free certificate."""
+    certificate = learner.certificate
     error, theta = certificate.best
     return {
         "claim": "reward-free",
         "says": "a policy that is optimal on the learnt model loses at most error, any reward",
-        "epsilon": epsilon,
         "numbers": {"error": min(error, certificate.error), "theta": theta},
-        **_about(certificate.counts, certificate.sets.structure, certificate.sets.delta),
+        **_about(learner),
     }
 
 
-def best_policy_claim(certificate: BestPolicyGap, epsilon: float, delta: float) -> dict[str, Any]:
+def best_policy_claim(learner: CertifiedIdentification) -> dict[str, Any]:
     """The content of a best-policy certificate."""
+    certificate = learner.certificate
     lower, policy = certificate.candidate
     earned = certificate.range
     return {
         "claim": "best-policy",
         "says": "the policy's value is at least lower, and no policy's is above upper",
-        "epsilon": epsilon,
         "numbers": {"gap": certificate.gap, "lower": lower, "upper": certificate.upper},
         "policy": policy.to_list(),
         "validation": _describe_validation(certificate, policy),
         "rewards": {"low": earned.low, "high": earned.high, "return_high": earned.return_high},
-        **_about(certificate.counts, certificate.sets.structure, delta),
+        **_about(learner),
     }
 
 
@@ -143,12 +144,15 @@ def _describe_validation(certificate: BestPolicyGap, policy: Policy) -> dict[str
     }
 
 
-def _about(counts: Counts, structure: Structure, delta: float) -> dict[str, Any]:
+def _about(learner: Certified) -> dict[str, Any]:
+    counts = learner.counts
     return {
-        "delta": delta,
+        "epsilon": learner.epsilon,
+        "delta": learner.delta,
         "shape": list(counts.shape.hsa),
         "pooled": counts.pooled,
-        "structure": describe_structure(structure),
+        "stages": learner.stages,
+        "structure": describe_structure(learner.structure),
         "episodes": counts.n_episodes,
         "data": data_hash(counts),
     }
@@ -200,6 +204,7 @@ def certify(path: str | Path) -> Checked:
     _check_result(folder, data)
     structure = _structure(claimed)
     _check_structure(folder, data.counts, structure)
+    _check_stages(folder, data, claimed)
     check = {"reward-free": _check_reward_free, "best-policy": _check_best_policy}[claimed.claim]
     return check(folder, data, structure, claimed)
 
@@ -262,12 +267,43 @@ def _check_terms(folder: RunFolder, claimed: CertificateFile, asked: LearningMan
             ("rewards", (claimed.rewards.low, claimed.rewards.high), tuple(asked.reward_range)),
             ("return_high", claimed.rewards.return_high, high),
         ]
+    if asked.stage_dependent or claimed.stages == "parted":
+        terms.append(("pooled", claimed.pooled, False))
+    elif claimed.stages == "tested":
+        terms.append(("pooled", claimed.pooled, True))
     for name, here, there in terms:
         if here != there:
             raise BadInput(
                 f"the certificate of {folder.path} has other terms than the run: {name} is {here} "
                 f"here and {there} in {MANIFEST}"
             )
+
+
+def _check_stages(folder: RunFolder, data: _Data, claimed: CertificateFile) -> None:
+    """Where stages are pooled, the data must not show that they differ."""
+    if not claimed.pooled or data.episodes is None:
+        return  # by counts only models are played, which know
+    simulated = folder.manifest["model"] or folder.manifest["environment"].split(":")[0] in FAMILIES
+    if claimed.stages == "known" and not simulated:
+        raise BadInput(
+            f"the certificate of {folder.path} believes that all stages are alike; a run that is "
+            f"played step by step tests its stages: covgame resume {folder.path} does"
+        )
+    why = TRUNCATED if data.episodes.is_cut_short() else None
+    if why is None and claimed.stages == "tested":
+        earned = _range(claimed) if claimed.structure.same_rewards else None
+        symbols = claimed.shape[1] + (1 if claimed.structure.can_end else 0)
+        why = difference(data.episodes.counts(pooled=False), symbols, claimed.delta, earned)
+    if why is not None:
+        raise BadInput(
+            f"the certificate of {folder.path} takes all stages to be alike, and the data say "
+            f"otherwise: {why}; use --stage-dependent"
+        )
+
+
+def _range(claimed: CertificateFile) -> Range | None:
+    known = claimed.rewards
+    return None if known is None else Range(known.low, known.high, known.return_high)
 
 
 def _check_structure(folder: RunFolder, counts: Counts, known: Structure) -> None:
@@ -313,7 +349,7 @@ def _check_flow(folder: RunFolder, counts: Counts) -> None:
 def _check_reward_free(
     folder: RunFolder, data: _Data, structure: Structure, claimed: CertificateFile
 ) -> Checked:
-    error = reward_free(data.counts, structure, claimed.delta).error
+    error = reward_free(data.counts, structure, share_of(claimed.delta, claimed.stages)).error
     _require(folder, "error", error, claimed.numbers.get("error"))
     return _checked(data, claimed, {"error": error})
 
@@ -321,14 +357,15 @@ def _check_reward_free(
 def _check_best_policy(
     folder: RunFolder, data: _Data, structure: Structure, claimed: CertificateFile
 ) -> Checked:
-    if claimed.policy is None or claimed.rewards is None:
+    earned = _range(claimed)
+    if claimed.policy is None or earned is None:
         raise BadInput(f"the certificate of {folder.path} holds no policy, or no range of rewards")
-    earned = Range(claimed.rewards.low, claimed.rewards.high, claimed.rewards.return_high)
     _check_rewards(folder, data, earned)
     counts, table = data.counts, np.array(claimed.policy, dtype=np.int64)
     if table.shape != counts.shape.hs or table.max(initial=0) >= counts.shape.actions:
         raise BadInput(f"the certificate of {folder.path} holds no policy for this world")
-    certificate = best_policy(counts, structure, claimed.delta, earned)
+    share = share_of(claimed.delta, claimed.stages)
+    certificate = best_policy(counts, structure, share, earned)
     lower, upper = certificate.lower(table.copy()), certificate.upper
     if claimed.validation is not None:
         lower = max(lower, _replayed(folder, data, structure, claimed, earned))
@@ -363,18 +400,27 @@ def _replayed(
     """
     if data.episodes is None:
         raise BadInput(f"the certificate of {folder.path} validates without episodes")
-    fresh = Counts(data.counts.shape, pooled=data.counts.pooled)
-    learner = CertifiedIdentification(fresh, structure, claimed.epsilon, claimed.delta, earned)
+    supposed = claimed.stages != "known"
+    shape = data.counts.shape
+    learner = CertifiedIdentification(
+        Counts(shape, pooled=data.counts.pooled or supposed),
+        structure,
+        claimed.epsilon,
+        claimed.delta,
+        earned,
+        apart=Counts(shape, pooled=False) if supposed else None,
+    )
     while learner.counts.n_episodes < len(data.episodes):
         part = learner.next_task()
         if part is None:
             break
         first = learner.counts.n_episodes
         last = min(first + part.episodes, len(data.episodes))
-        seen = data.episodes.counts(pooled=fresh.pooled, first=first, last=last)
+        seen = data.episodes.counts(pooled=part.counts.pooled, first=first, last=last)
         if part.validates and seen.visits[part.policy.probabilities() == 0].any():
             raise BadInput(f"the certificate of {folder.path} names episodes of another policy")
         part.counts.include(seen)
+        learner.truncated |= data.episodes.is_cut_short(first, last)
         learner.tell(part)
     found = learner.best
     if found is None or not np.array_equal(found.policy.table, np.array(claimed.policy)):
@@ -388,6 +434,7 @@ def _checked(data: _Data, claimed: CertificateFile, numbers: dict[str, float]) -
         "delta": claimed.delta,
         "states": claimed.shape[1],
         "pooled": claimed.pooled,
+        "stages": claimed.stages,
         "same_rewards": known.same_rewards,
         "can_end": known.can_end,
         "most_successors": known.most_successors,
@@ -417,6 +464,8 @@ def _check_coverage(folder: RunFolder) -> Checked:
         raise BadInput(f"{folder.path} claims nothing: it was stopped before anything was saved")
     shape = Shape(*arrays["visits"].shape)
     target = target_from(arrays, shape)
+    if folder.manifest.get("stage_dependent") and arrays["pooled"]:
+        raise BadInput(f"{folder.path} has pooled stages that {MANIFEST} asks to keep apart")
     data = _Data.of(folder, shape, pooled=bool(arrays["pooled"]))
     counts = data.counts
     numbers = _check_growing(folder, arrays, counts)

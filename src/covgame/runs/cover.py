@@ -6,7 +6,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,16 +14,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from covgame.episodes import Block
 from covgame.errors import BadInput, Row
 from covgame.flow.min_flow import min_flow
 from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
-from covgame.game.growth import Growth
+from covgame.game.growth import ByChance, Growth
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
+from covgame.pac.aliasing import Ways
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
@@ -37,11 +39,14 @@ from covgame.sources.environments import as_environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, TARGET, RunFolder
-from covgame.store.state import game_arrays, restore_game, target_from
+from covgame.store.state import fitting, game_arrays, restore_game, target_from
 from covgame.targets.moves import moves_target
 from covgame.targets.requests import Listed
 from covgame.targets.target import Target
 from covgame.types import ANY, Shape
+
+STEPS_TO_JUDGE = 1000
+"""After so many steps it is noticed if more than half of them led to states never seen before."""
 
 LARGE = 20_000
 """Above so many cells phi* takes a while, and nobody waits for it unasked."""
@@ -59,6 +64,10 @@ class Coverage(Run):
 
     FINISHED: ClassVar[StopReason] = "covered"
     ONE_TASK = True
+
+    def __post_init__(self) -> None:
+        stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
+        self.ways = Ways(self.source.shape.actions) if stepped else None
 
     # ------------------------------------------------------------------------ what there is
 
@@ -110,6 +119,31 @@ class Coverage(Run):
     def unreachable(self) -> list[tuple[Row, float]]:
         """What ``min_reach`` has left out: (row, a bound on the chance to reach it)."""
         return self.never_reached + self.growth.left_out
+
+    @property
+    def aliased(self) -> list[tuple[int, float]]:
+        """States whose successors depend on how they were reached, with log10 of the evidence."""
+        return self.ways.aliased() if self.ways else []
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether states are what somebody's map makes of observations."""
+        return self.environment.reading.states is not None
+
+    @property
+    def warning(self) -> str | None:
+        if self.growth.rare is not None and self.growth.proves_nothing(self.game):
+            return (
+                "episodes are cut short before the last stage, so that pooled stages prove nothing "
+                "to be rare; --min-reach needs --stage-dependent here"
+            )
+        steps = int(self.counts.visits.sum()) if self.source.discovers_states else 0
+        if steps < STEPS_TO_JUDGE or 2 * self.n_states <= steps:
+            return None
+        return (
+            f"{self.n_states:,} states in {steps:,} steps: most observations are new states, so "
+            "that covering will hardly end; a coarser map (--states) would help"
+        )
 
     @cached_property
     def min_episodes(self) -> float | None:
@@ -163,6 +197,12 @@ class Coverage(Run):
             "min_episodes": self.min_episodes if known else None,
             "ratio": self.ratio if known else None,
             "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
+            "aliased": [
+                {"state": state, "label": self.names.state(state), "evidence": evidence}
+                for state, evidence in self.aliased
+            ],
+            "by_chance": asdict(self.growth.by_chance) if self.growth.by_chance else None,
+            "warning": self.warning,
             "failure": self.failure,
             "seed": self.settings.seed,
             "preset": self.settings.preset,
@@ -200,7 +240,10 @@ class Coverage(Run):
 
     @property
     def done(self) -> bool:
-        return self.game.covered and (self.growth.request is None or self.n_episodes > 0)
+        """Chance plays on when all is covered, but for that a budget need not suffice."""
+        looking = self.growth.leaves_to_chance(self.game) and self.budget_left > 0
+        over = self.game.covered and (self.growth.request is None or self.n_episodes > 0)
+        return over and not looking
 
     @property
     def stop_reason(self) -> StopReason:
@@ -227,6 +270,10 @@ class Coverage(Run):
         del task  # its game is ours
         return True
 
+    def keep(self, block: Block) -> None:
+        if self.ways is not None:
+            self.ways.tell(block)
+
     # ----------------------------------------------------------------- to be saved and resumed
 
     def manifest(self) -> dict[str, Any]:
@@ -249,7 +296,7 @@ class Coverage(Run):
         return {TARGET: target_text(self.target)}
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        left_out = self.growth.left_out
+        left_out, chance = self.growth.left_out, self.growth.by_chance
         rows = [[ANY if i is None else i for i in row] for row, _ in left_out]
         return {
             **game_arrays(self.game),
@@ -257,6 +304,9 @@ class Coverage(Run):
             **self._wanted_transitions(),
             "left_out_rows": np.array(rows, dtype=np.int64).reshape(-1, 3),
             "left_out_bounds": np.array([bound for _, bound in left_out]),
+            "cut_short": np.array(self.growth.cut_short),
+            **(self.ways.arrays() if self.ways else {}),
+            **({"by_chance": np.array(astuple(chance))} if chance is not None else {}),
         }
 
     def _wanted_transitions(self) -> dict[str, npt.NDArray[Any]]:
@@ -281,6 +331,12 @@ class Coverage(Run):
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
             self.growth.drop_left_out(self.game)
+        self.growth.cut_short = bool(arrays.get("cut_short", False))
+        with fitting():
+            if self.ways is not None:
+                self.ways.restore(arrays)
+            if self.growth.by_chance is not None:
+                self.growth.by_chance = ByChance(*arrays["by_chance"].tolist())
 
 
 def cover(

@@ -43,6 +43,7 @@ class NobodyPlays:
     """Stands where an environment would: its episodes are told, not played."""
 
     world = None
+    plays = False
 
     def __init__(self, actions: Actions) -> None:
         self.actions = actions
@@ -239,8 +240,10 @@ class Driver:
             self.player.inner.plan(self.run.game.state.weights)
             self.ahead = False
         self.player.replay(told)
+        block = as_block(first, [told])
+        self.run.keep(block)
         if self.recorder:
-            self.recorder.add(as_block(first, [told]))
+            self.recorder.add(block)
 
     def abandon(self, episode: OpenEpisode) -> None:
         """Forget an episode that was broken off; nothing of it is counted."""

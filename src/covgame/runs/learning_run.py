@@ -14,8 +14,9 @@ from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.game.game import Game
-from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
+from covgame.pac.certified import Certified, CertifiedExploration, CertifiedIdentification
 from covgame.pac.forecast import Forecast
+from covgame.pac.homogeneity import Parting
 from covgame.pac.learnt import LearntModel
 from covgame.pac.principle import Conclusion
 from covgame.pac.tasks import CoverTask, PhaseReport, Task
@@ -82,7 +83,8 @@ class LearningRun(Run):
         if not self.bounded:
             return "none yet"
         if self.settings.preset == "certified":
-            return f"certified, with probability {1 - self.settings.delta:g} (docs/certified.md)"
+            said = f"certified, with probability {1 - self.settings.delta:g} (docs/certified.md)"
+            return f"{said}, stages apart" if self.parting else said
         if self.settings.scale < 1:
             return f"none: the paper's thresholds were scaled by {self.settings.scale:g}"
         if self.settings.prune:
@@ -91,6 +93,12 @@ class LearningRun(Run):
         if self.settings.command == "explore" and self.by_counts:
             return f"{said} (visitations planned in rounds, see docs/paper.md)"
         return said
+
+    @property
+    def parting(self) -> Parting | None:
+        """When and why stages were taken apart that were supposed to be alike."""
+        known: Parting | None = getattr(self.algorithm, "parting", None)
+        return known
 
     @property
     @abstractmethod
@@ -119,6 +127,8 @@ class LearningRun(Run):
             **self.findings(),
             "stopped_by": self.stopped,
             "guarantee": self.guarantee,
+            "pooled": self.counts.pooled,
+            "parted": asdict(self.parting) if self.parting else None,
             "phases": [phase.to_dict() for phase in self.phases],
             "forecast": [[need.part, need.episodes] for need in self.forecast.needs],
             "play": "counts" if self.by_counts else "exact",
@@ -174,6 +184,9 @@ class LearningRun(Run):
     def keep(self, block: Block) -> None:
         if self.needs_episodes:
             self.blocks.append(block)
+        algorithm = self.algorithm
+        if isinstance(algorithm, Certified) and algorithm.apart is not None:
+            algorithm.truncated |= block.is_cut_short(self.counts.shape.horizon)
 
     def next_task(self) -> Task | None:
         task: Task | None = self.algorithm.next_task()
@@ -207,6 +220,9 @@ class LearningRun(Run):
         arrays = {**counts_arrays(self.counts), "progress": np.array(json.dumps(progress))}
         if self.allowed is not None:
             arrays["allowed"] = self.allowed
+        apart = getattr(self.algorithm, "apart", None)
+        if apart is not None:
+            arrays["apart_transitions"] = counts_arrays(apart)["transitions"]
         task = self.task
         if task is not None and not self.needs_episodes:
             playing = (
@@ -219,7 +235,7 @@ class LearningRun(Run):
 
     def restore(self, arrays: Arrays) -> None:
         algorithm = self.algorithm
-        restore_counts(self.counts, arrays)
+        self._restore_counts(arrays)
         try:
             progress = json.loads(str(arrays["progress"]))
             self.n_tasks, self.n_before = progress["n_parts"], progress["n_before"]
@@ -235,6 +251,20 @@ class LearningRun(Run):
             raise BadInput("counts.npz does not fit to this run (episodes below 0)")
         if self.task is not None and self.task.over:
             self.finish_task(self.task)  # it was saved just before the algorithm was told
+
+    def _restore_counts(self, arrays: Arrays) -> None:
+        """What was counted, with stages together, apart, or both."""
+        algorithm = self.algorithm
+        apart = getattr(algorithm, "apart", None)
+        if apart is not None and "pooled" in arrays:
+            if not arrays["pooled"]:
+                algorithm.take_apart()
+            elif "apart_transitions" not in arrays:
+                raise BadInput("counts.npz does not say what every stage has shown")
+            else:
+                own = {"pooled": np.array(False), "transitions": arrays["apart_transitions"]}
+                restore_counts(apart, {**arrays, **own})
+        restore_counts(self.counts, arrays)
 
     def _restore_task(self, saved: Arrays) -> None:
         """The task that was being played."""
@@ -290,7 +320,7 @@ class Exploration(LearningRun):
     def claim(self) -> dict[str, Any] | None:
         if not isinstance(self.algorithm, CertifiedExploration):
             return None
-        return reward_free_claim(self.algorithm.certificate, self.settings.epsilon)
+        return reward_free_claim(self.algorithm)
 
     def conclusions(self) -> list[tuple[str, str]]:
         if self.certified_error is None:
@@ -342,8 +372,7 @@ class Identification(LearningRun):
     def claim(self) -> dict[str, Any] | None:
         if not isinstance(self.algorithm, CertifiedIdentification):
             return None
-        settings = self.settings
-        return best_policy_claim(self.algorithm.certificate, settings.epsilon, settings.delta)
+        return best_policy_claim(self.algorithm)
 
     def conclusions(self) -> list[tuple[str, str]]:
         found = self.conclusion

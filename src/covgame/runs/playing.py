@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -102,7 +103,11 @@ def save_answer(run: Run) -> None:
 def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None) -> AnyRun:
     """Play a run out; an interruption and a failing environment are raised when all is saved."""
     with _told(progress) as tell:
+        warned = False
         for _ in play(run):
+            if run.warning and not warned:
+                warnings.warn(run.warning, stacklevel=3)
+                warned = True
             tell(run)
     if run.stopped == "interrupted":
         raise KeyboardInterrupt

@@ -141,6 +141,11 @@ class Run(ABC):
         """Whether a task's episodes are looked at again when it is over."""
         return False
 
+    @property
+    def warning(self) -> str | None:
+        """What a person should hear while it is still played."""
+        return None
+
     def keep(self, block: Block) -> None:
         """Look at episodes that were just played."""
         return

@@ -14,10 +14,15 @@ from covgame.planning import number
 from covgame.runs.run import Outlook
 
 if TYPE_CHECKING:
+    from covgame.game.growth import ByChance
+    from covgame.pac.homogeneity import Parting
     from covgame.runs.cover import Coverage
     from covgame.runs.learning_run import LearningRun
 
 Facts = list[tuple[str, str]]
+
+MAPPED = "its states are covered: one may stand for many real ones, and any of these will do"
+"""What covering means where states are somebody's map of observations."""
 
 SHOWN = 10
 WIDEST_MAP = 16
@@ -79,6 +84,7 @@ def coverage_facts(run: Coverage) -> Facts:
     never = [str(row[1]) for row, _ in run.uncovered if isinstance(row[1], str)]
     if run.stopped == "unseen":
         facts.append(("not found", f"{', '.join(dict.fromkeys(never))} ({_searched()})"))
+    facts += _mapped(run)
     if run.unreachable:
         proved = " (proved from the data)" if run.growth.rare else ""
         facts.append(("left out", f"{len(run.unreachable):,} rows below --min-reach{proved}"))
@@ -123,6 +129,31 @@ def _seen(run: Coverage) -> str:
     states, places = int(visits.any(axis=0).sum()), int((visits > 0).sum())
     meaning = "all that was seen is meant; what never was may still exist"
     return f"{states:,}, {places:,} with their stages ({meaning})"
+
+
+def _mapped(run: Coverage) -> Facts:
+    """What there is to say of states that are discovered, or made by a map."""
+    facts: Facts = []
+    if run.growth.by_chance is not None and run.growth.by_chance.episodes:
+        facts.append(("by chance", _found(run.growth.by_chance)))
+    if run.is_mapped:
+        facts.append(("map", MAPPED))
+    named = [run.names.state(state) for state, _ in run.aliased]
+    if named:
+        more = f" and {len(named) - SHOWN:,} more" if len(named) > SHOWN else ""
+        one = len(named) == 1
+        states = "1 state behaves" if one else f"{len(named):,} states behave"
+        they, them = ("it was", "it") if one else ("they were", "them")
+        said = f"{states} differently depending on how {they} reached"
+        named = [f"{', '.join(named[:SHOWN])}{more}"]
+        facts.append(("aliased", f"{said}: {named[0]}; split {them} (--states)"))
+    return [*facts, ("warning", run.warning)] if run.warning else facts
+
+
+def _found(chance: ByChance) -> str:
+    new = [(chance.new_states, "new states"), (chance.new_rows, "more groups to cover")]
+    found = ", ".join(f"{n:,} {what}" for n, what in new if n) or "nothing new"
+    return f"looked further for {number(chance.episodes)} episodes of random actions: {found}"
 
 
 def _how(run: Coverage) -> str:
@@ -202,6 +233,8 @@ def learning_facts(run: LearningRun) -> Facts:
         *run.conclusions(),
         ("guarantee", run.guarantee),
     ]
+    if run.parting is not None:
+        facts.append(("stages", _parted(run.parting)))
     return [*facts, ("run", str(run.path))] if run.path else facts
 
 
@@ -223,6 +256,11 @@ def _share_learnt(run: LearningRun, bounds: list[float]) -> float | None:
     if not bounds:
         return None
     return min(1.0, run.settings.epsilon / max(bounds[-1], 1e-300)) ** 2
+
+
+def _parted(parting: Parting) -> str:
+    after = f"apart after episode {number(parting.episodes)}: {parting.why}"
+    return f"{after}; with --stage-dependent from the beginning it takes fewer episodes"
 
 
 def describe(phase: PhaseReport) -> str:

@@ -22,7 +22,7 @@ from covgame.rng import episode_seed, uniforms
 from covgame.sources.masks import Masks
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import Stepper
-from covgame.types import END, BoolArray, Policy, Shape
+from covgame.types import END, BoolArray, FloatArray, Policy, Shape
 
 STREAM = 1
 FIRST_ROOM = 64
@@ -185,13 +185,21 @@ class ExternalSource:
         action, table = None, policy.table
         if state < table.shape[1]:
             if table.ndim == 3:
-                reached = np.cumsum(table[h, state])
-                action = min(int(np.searchsorted(reached, number, side="right")), len(reached) - 1)
+                action = _drawn(table[h, state], self.masks.here(state), number)
             else:
                 action = int(table[h, state])
             if self.masks.ever is None:
                 return action
         return self.masks.permitted(action, state)
+
+
+def _drawn(chances: FloatArray, allowed: BoolArray | None, number: float) -> int:
+    """An action by its chances, among those that are allowed."""
+    if allowed is not None and not allowed.all():
+        chances = np.where(allowed, chances, 0.0)
+        number *= float(chances.sum())
+    reached = np.cumsum(chances)
+    return min(int(np.searchsorted(reached, number, side="right")), len(reached) - 1)
 
 
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:

@@ -44,11 +44,16 @@ class Masks:
             self.ever[state] = allowed
             self._shown.add(state)
 
+    def here(self, state: int) -> BoolArray | None:
+        """What the state that the episode is in allows, as far as anybody knows."""
+        if self.now is None and self.ever is not None and state < len(self.ever):
+            known: BoolArray = self.ever[state]
+            return known
+        return self.now
+
     def permitted(self, action: int | None, state: int) -> int:
         """The action, or the first that is allowed where there is none or it is forbidden."""
-        allowed = self.now
-        if allowed is None and self.ever is not None and state < len(self.ever):
-            allowed = self.ever[state]
+        allowed = self.here(state)
         if allowed is None:
             return 0 if action is None else action
         return action if action is not None and allowed[action] else int(allowed.argmax())

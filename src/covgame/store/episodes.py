@@ -261,6 +261,12 @@ class RecordedEpisodes:
             return -np.inf
         return float(np.add.reduceat(self.steps["reward"], self.bounds[:-1]).max())
 
+    def is_cut_short(self, first: int = 0, last: int | None = None) -> bool:
+        """Whether one of the episodes ``first`` to ``last`` - 1 was, before the last stage."""
+        place = slice(self.bounds[first], self.bounds[len(self) if last is None else last])
+        open_end = self.last_steps[place] & ~self.steps["terminated"][place]
+        return bool((open_end & (self.steps["stage"][place] + 1 < self.shape.horizon)).any())
+
     def counts(self, *, pooled: bool, first: int = 0, last: int | None = None) -> Counts:
         """What a learner counts of the episodes ``first`` to ``last`` - 1."""
         shape, counts = self.shape, Counts(self.shape, pooled=pooled)

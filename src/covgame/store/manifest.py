@@ -117,6 +117,7 @@ class CertificateFile(BaseModel):
     delta: Annotated[Number, Field(gt=0, lt=1)]
     shape: tuple[Positive, Positive, Positive]
     pooled: Annotated[bool, Field(strict=True)]
+    stages: Literal["known", "tested", "parted"] = "known"
     structure: StructureFile
     episodes: Index
     data: Annotated[str, Field(strict=True)]

@@ -71,7 +71,7 @@ def target_arrays(target: Target) -> dict[str, npt.NDArray[Any]]:
 
 def target_from(arrays: Arrays, shape: Shape) -> Target:
     """The target that was saved, for a world of this size."""
-    with _fitting():
+    with fitting():
         rows, counts = arrays["target_rows"], arrays["target_counts"]
         target = Target.of_rows(shape, rows, counts)
         groups = None
@@ -88,7 +88,7 @@ def target_from(arrays: Arrays, shape: Shape) -> Target:
 
 
 @contextmanager
-def _fitting() -> Iterator[None]:
+def fitting() -> Iterator[None]:
     """Whatever is wrong with the arrays of a file becomes one sentence."""
     try:
         yield
@@ -99,7 +99,7 @@ def _fitting() -> Iterator[None]:
 def restore_game(game: Game, arrays: Arrays) -> None:
     """Bring a new game of the same kind to where the arrays were taken."""
     restore_counts(game.counts, arrays)
-    with _fitting():
+    with fitting():
         state = game.state
         state.weights[:] = arrays["weights"]
         state.base[:] = arrays["base"]
@@ -117,7 +117,7 @@ def restore_game(game: Game, arrays: Arrays) -> None:
 
 def restore_counts(counts: Counts, arrays: Arrays) -> None:
     """Fill new counts with what was saved."""
-    with _fitting():
+    with fitting():
         if bool(arrays["pooled"]) != counts.pooled:
             raise ValueError("stages are pooled in one and not in the other")
         counts.n_episodes = int(arrays["episodes"])
@@ -134,7 +134,7 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
 
 def counts_from(arrays: Arrays) -> Counts:
     """The counts of a run, whatever it was."""
-    with _fitting():
+    with fitting():
         shape = Shape(*arrays["visits"].shape)
         pooled, borrowing = bool(arrays["pooled"]), "pool_transitions" in arrays
     counts = Counts(shape, pooled=pooled, borrowing=borrowing)
