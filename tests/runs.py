@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from covgame.runs.cover import Coverage
+from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
 from covgame.sources.environments import Environment, make
 

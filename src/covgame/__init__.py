@@ -21,7 +21,8 @@ from covgame.mdp.model import TabularMDP
 from covgame.pac.learnt import LearntModel
 from covgame.planning import Plan, functionals, plan
 from covgame.runs.certify import Checked, certify
-from covgame.runs.cover import Coverage, cover
+from covgame.runs.cover import cover
+from covgame.runs.coverage import Coverage
 from covgame.runs.driving import Driver, OpenEpisode
 from covgame.runs.learn import explore, identify
 from covgame.runs.learning_run import Exploration, Identification

@@ -9,7 +9,7 @@ import click
 
 from covgame.cli.messages import INTERRUPTED, print_json, say, say_unless
 from covgame.cli.progress import watch
-from covgame.runs.cover import Coverage
+from covgame.runs.coverage import Coverage
 from covgame.runs.playing import save_answer
 from covgame.runs.run import Run
 

@@ -22,7 +22,7 @@ from covgame.report.figures import (
 from covgame.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from covgame.runs.cover import Coverage
+    from covgame.runs.coverage import Coverage
     from covgame.runs.learning_run import LearningRun
     from covgame.runs.run import Run
     from covgame.types import Policy

@@ -19,7 +19,8 @@ from covgame.game.adversary import anticipated_weights
 from covgame.mdp import dp
 from covgame.names import label_of
 from covgame.players.stepped import SteppedPlayer
-from covgame.runs.cover import Coverage, start
+from covgame.runs.cover import start
+from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
 from covgame.runs.playing import save_answer
 from covgame.runs.saving import create_folder, recorder_for

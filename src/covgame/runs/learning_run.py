@@ -23,7 +23,7 @@ from covgame.pac.tasks import CoverTask, PhaseReport, Task
 from covgame.planning import number
 from covgame.rng import episode_seed
 from covgame.runs.algorithms import Explorer, Identifier
-from covgame.runs.certify import best_policy_claim, reward_free_claim, write_certificate
+from covgame.runs.claims import best_policy_claim, reward_free_claim, write_certificate
 from covgame.runs.policies import named_policy
 from covgame.runs.refusals import (
     is_whole,

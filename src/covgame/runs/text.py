@@ -16,7 +16,7 @@ from covgame.runs.run import Outlook
 if TYPE_CHECKING:
     from covgame.game.growth import ByChance
     from covgame.pac.homogeneity import Parting
-    from covgame.runs.cover import Coverage
+    from covgame.runs.coverage import Coverage
     from covgame.runs.learning_run import LearningRun
 
 Facts = list[tuple[str, str]]

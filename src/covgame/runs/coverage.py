@@ -1,0 +1,351 @@
+"""A run of ``cover``: what was asked, what was collected, how it is saved and taken up again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, astuple, dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from covgame.episodes import Block
+from covgame.errors import BadInput, Row
+from covgame.flow.min_flow import min_flow
+from covgame.game.counts import Counts
+from covgame.game.game import Game
+from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
+from covgame.game.growth import ByChance, Growth
+from covgame.pac.aliasing import Ways
+from covgame.pac.learnt import LearntModel
+from covgame.pac.tasks import CoverTask, Task
+from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
+from covgame.runs.settings import CoverSettings
+from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
+from covgame.sources.external import ExternalSource
+from covgame.store.folder import TARGET
+from covgame.store.state import fitting, game_arrays, restore_game, target_from
+from covgame.targets.moves import moves_target
+from covgame.targets.requests import Listed
+from covgame.targets.target import Target
+from covgame.types import ANY, Shape
+
+STEPS_TO_JUDGE = 1000
+"""After so many steps it is noticed if more than half of them led to states never seen before."""
+
+LARGE = 20_000
+"""Above so many cells phi* takes a while, and nobody waits for it unasked."""
+
+
+@dataclass(eq=False, repr=False)
+class Coverage(Run):
+    """A run of ``cover``: what was asked, what was collected, and how it ended."""
+
+    settings: CoverSettings
+    game: Game
+    growth: Growth  # how the target changes, where states show only as one goes
+    request: str = ""  # the target, as it was asked for
+    never_reached: list[tuple[Row, float]] = field(default_factory=list)  # by the known model
+
+    FINISHED: ClassVar[StopReason] = "covered"
+    ONE_TASK = True
+
+    def __post_init__(self) -> None:
+        stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
+        self.ways = Ways(self.source.shape.actions) if stepped else None
+
+    # ------------------------------------------------------------------------ what there is
+
+    @property
+    def target(self) -> Target:
+        """What is to be covered; on an environment without a table it grows."""
+        return self.game.target
+
+    @property
+    def counts(self) -> Counts:
+        return self.game.counts
+
+    @property
+    def model(self) -> LearntModel:
+        """What was learnt on the way; ``model.plan(reward)`` gives a policy."""
+        learnt = LearntModel.of(self.counts)
+        return replace(learnt, allowed=self.game.allowed, names=self.names).first(self.n_states)
+
+    @property
+    def n_episodes(self) -> int:
+        return self.counts.n_episodes
+
+    @property
+    def covered(self) -> bool:
+        """Whether every row has its visits (and something was seen, where that is the target)."""
+        return self.done and not (isinstance(self.growth.request, SeenLabels) and self.uncovered)
+
+    @property
+    def uncovered(self) -> list[tuple[Row, float]]:
+        """What is still missing: (row, visits), most first."""
+        request = self.growth.request
+        return open_rows(self.game) if request is None else request.uncovered(self.game)
+
+    @property
+    def transitions(self) -> list[tuple[Transition, float]] | None:
+        """The transitions that are asked for and the visits that they lack, most first.
+
+        None where the target is about something else.
+        """
+        request = self.growth.request
+        return request.transitions(self.game) if isinstance(request, SeenTransitions) else None
+
+    @property
+    def uncovered_transitions(self) -> list[tuple[Transition, float]]:
+        """Those that lack visits: ((state, action, next state), visits)."""
+        return [one for one in self.transitions or [] if one[1] > 0]
+
+    @property
+    def unreachable(self) -> list[tuple[Row, float]]:
+        """What ``min_reach`` has left out: (row, a bound on the chance to reach it)."""
+        return self.never_reached + self.growth.left_out
+
+    @property
+    def aliased(self) -> list[tuple[int, float]]:
+        """States whose successors depend on how they were reached, with log10 of the evidence."""
+        return self.ways.aliased() if self.ways else []
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether states are what somebody's map makes of observations."""
+        return self.environment.reading.states is not None
+
+    @property
+    def warning(self) -> str | None:
+        if self.growth.rare is not None and self.growth.proves_nothing(self.game):
+            return (
+                "episodes are cut short before the last stage, so that pooled stages prove nothing "
+                "to be rare; --min-reach needs --stage-dependent here"
+            )
+        steps = int(self.counts.visits.sum()) if self.source.discovers_states else 0
+        if steps < STEPS_TO_JUDGE or 2 * self.n_states <= steps:
+            return None
+        return (
+            f"{self.n_states:,} states in {steps:,} steps: most observations are new states, so "
+            "that covering will hardly end; a coarser map (--states) would help"
+        )
+
+    @cached_property
+    def min_episodes(self) -> float | None:
+        """phi*(target); None if the model is unknown."""
+        if self.environment.model is None or self._too_late_to_ask():
+            return None
+        return min_flow(self.environment.model.transitions, self._priced()).min_episodes
+
+    def _priced(self) -> Target:
+        """The target whose phi* bounds the episodes: of transitions, the visits that they take."""
+        request, model = self.growth.request, self.environment.model
+        if model is None or not isinstance(request, SeenTransitions) or request.wanted is None:
+            return self.target
+        kernel, last_step = model.transitions, request.last_step
+        return moves_target(kernel, request.wanted, request.count, last_step=last_step)
+
+    def _too_late_to_ask(self) -> bool:
+        """Who interrupts a run on a large world does not want to wait for a linear program."""
+        return self.stopped == "interrupted" and self.is_large
+
+    @property
+    def bound_at_hand(self) -> float | None:
+        """phi*, if nobody has to wait for it."""
+        return self.min_episodes if not self.is_large or "min_episodes" in vars(self) else None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether phi* takes a while."""
+        return self.target.shape.cells > LARGE
+
+    @property
+    def ratio(self) -> float | None:
+        """Episodes played over phi*."""
+        if not self.min_episodes:
+            return None
+        ratio = self.n_episodes / self.min_episodes
+        return ratio if math.isfinite(ratio) else None
+
+    def to_dict(self, *, solve: bool = True) -> dict[str, Any]:
+        """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for phi*."""
+        known = solve or "min_episodes" in vars(self)
+        answer = {
+            "environment": self.environment.name,
+            "states": self.n_states,
+            "episodes": self.n_episodes,
+            "covered": self.covered,
+            "stopped": self.stopped,
+            "uncovered": [[*row, missing] for row, missing in self.uncovered],
+            "unreachable": [[*row, bound] for row, bound in self.unreachable],
+            **self.names.named(uncovered=self.uncovered, unreachable=self.unreachable),
+            "min_episodes": self.min_episodes if known else None,
+            "ratio": self.ratio if known else None,
+            "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
+            "aliased": [
+                {"state": state, "label": self.names.state(state), "evidence": evidence}
+                for state, evidence in self.aliased
+            ],
+            "by_chance": asdict(self.growth.by_chance) if self.growth.by_chance else None,
+            "warning": self.warning,
+            "failure": self.failure,
+            "seed": self.settings.seed,
+            "preset": self.settings.preset,
+            "run": str(self.path) if self.path else None,
+        }
+        if self.transitions is not None:
+            answer["uncovered_transitions"] = [[*move, n] for move, n in self.uncovered_transitions]
+        return answer
+
+    def answer(self) -> dict[str, Any]:
+        return self.to_dict(solve=not self.is_large)
+
+    def to_text(self) -> str:
+        return coverage_text(self)
+
+    def facts(self) -> list[tuple[str, str]]:
+        return coverage_facts(self)
+
+    def _further_html(self) -> str:
+        return missing_html(self)
+
+    def outlook(self) -> Outlook:
+        return coverage_outlook(self)
+
+    def _figure(self) -> Any:
+        from covgame.report.runs import coverage_figure
+
+        return coverage_figure(self)
+
+    def __repr__(self) -> str:
+        state = "covered" if self.covered else f"{len(self.uncovered)} rows open"
+        return f"Coverage({self.environment.name!r}, {self.n_episodes:,} episodes, {state})"
+
+    # ------------------------------------------------------------------------ to be played
+
+    @property
+    def done(self) -> bool:
+        """Chance plays on when all is covered, but for that a budget need not suffice."""
+        looking = self.growth.leaves_to_chance(self.game) and self.budget_left > 0
+        over = self.game.covered and (self.growth.request is None or self.n_episodes > 0)
+        return over and not looking
+
+    @property
+    def stop_reason(self) -> StopReason:
+        reason = super().stop_reason
+        return "unseen" if reason == self.FINISHED and not self.covered else reason
+
+    @property
+    def by_counts(self) -> bool:
+        return self.settings.play == "counts"
+
+    @property
+    def task_seed(self) -> int:
+        return self.settings.seed
+
+    def next_task(self) -> Task | None:
+        if self.done:
+            return None
+        if self.growth.request is not None:
+            self.growth.request.check()
+        rounds = self.settings.play == "lazy"
+        return CoverTask("cover", self.game, growth=self.growth, rounds=rounds)
+
+    def tell(self, task: Task) -> bool:
+        del task  # its game is ours
+        return True
+
+    def keep(self, block: Block) -> None:
+        if self.ways is not None:
+            self.ways.tell(block)
+
+    # ----------------------------------------------------------------- to be saved and resumed
+
+    def manifest(self) -> dict[str, Any]:
+        request = self.growth.request
+        return {
+            "command": "cover",
+            "request": self.request,
+            "target": TARGET,
+            "growing": request.to_dict() if request else None,
+            **self.settings.to_dict(),
+            "unreachable": [[*row, bound] for row, bound in self.never_reached],
+        }
+
+    def files(self) -> dict[str, str]:
+        from covgame.targets.files import listed_text, target_text
+
+        request = self.growth.request
+        if isinstance(request, SeenLabels):
+            return {TARGET: listed_text(Listed(request.rows))}
+        return {TARGET: target_text(self.target)}
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        left_out, chance = self.growth.left_out, self.growth.by_chance
+        rows = [[ANY if i is None else i for i in row] for row, _ in left_out]
+        return {
+            **game_arrays(self.game),
+            **self.growth.arrays(),
+            **self._wanted_transitions(),
+            "left_out_rows": np.array(rows, dtype=np.int64).reshape(-1, 3),
+            "left_out_bounds": np.array([bound for _, bound in left_out]),
+            "cut_short": np.array(self.growth.cut_short),
+            **(self.ways.arrays() if self.ways else {}),
+            **({"by_chance": np.array(astuple(chance))} if chance is not None else {}),
+        }
+
+    def _wanted_transitions(self) -> dict[str, npt.NDArray[Any]]:
+        """Those that a known model has: rows [pair, next state]."""
+        request = self.growth.request
+        if not isinstance(request, SeenTransitions) or request.wanted is None:
+            return {}
+        wanted = request.wanted
+        return {"wanted_transitions": np.column_stack([wanted.pair, wanted.successor])}
+
+    def restore(self, arrays: Arrays) -> None:
+        if self.growth.request is not None or self.growth.rare is not None:
+            target = _saved_target(arrays, self.source)
+            stationary = self.source.stationary
+            self.game = self.settings.new_game(target, stationary=stationary, allowed=self.allowed)
+        restore_game(self.game, arrays)
+        self.growth.restore(arrays)
+        if isinstance(self.source, ExternalSource):
+            visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
+            self.source.masks.recall(self.game.allowed, visited)
+        if "left_out_rows" in arrays:
+            self.growth.left_out = _saved_rows(arrays)
+        elif self.growth.left_out:  # an older run, which kept them in its manifest
+            self.growth.drop_left_out(self.game)
+        self.growth.cut_short = bool(arrays.get("cut_short", False))
+        with fitting():
+            if self.ways is not None:
+                self.ways.restore(arrays)
+            if self.growth.by_chance is not None:
+                self.growth.by_chance = ByChance(*arrays["by_chance"].tolist())
+
+
+def _saved_target(arrays: Arrays, source: Source) -> Target:
+    """A target that had grown, as it was saved.
+
+    There may be room for more states by now: some were seen in an episode that did not count.
+    """
+    if not {"visits", "target_rows", "target_counts"} <= arrays.keys():
+        raise BadInput("counts.npz lacks the target of this run")
+    horizon, room, actions = source.shape.hsa
+    visits, keys = arrays["visits"], source.state_keys
+    if visits.ndim != 3 or visits.shape[1] > room:
+        raise BadInput("counts.npz is about other states than this run")
+    if keys is not None and visits[:, len(keys) :].any():
+        raise BadInput("states.json lists fewer states than were counted")
+    shape = Shape(horizon, visits.shape[1], actions)
+    return target_from(arrays, shape)
+
+
+def _saved_rows(arrays: Arrays) -> list[tuple[Row, float]]:
+    """The rows that were left out, with their bounds."""
+    rows, bounds = arrays["left_out_rows"], arrays.get("left_out_bounds", np.zeros(0))
+    if rows.ndim != 2 or rows.shape[1] != 3 or bounds.shape != (len(rows),):
+        raise BadInput("counts.npz does not say which rows were left out")
+    named = [(None if h == ANY else h, s, None if a == ANY else a) for h, s, a in rows.tolist()]
+    return list(zip(named, bounds.tolist(), strict=True))
