@@ -114,6 +114,41 @@ def gym_envs() -> str:
     return table(heads, rows)
 
 
+def step_overhead() -> str:
+    """What a step costs beyond the environment's own."""
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"{row['horizon']}",
+            f"`{row['target']}`" + (", recorded" if row["recorded"] else ""),
+            f"{row['bare']:.1f}",
+            f"{row['beyond']:.1f}",
+            f"{row['ratio']:.2f}",
+        ]
+        for row in _results.read("step_overhead")["rows"]
+    ]
+    heads = ["environment", "H", "target", "bare loop, us", "beyond it, us", "ratio"]
+    return table(heads, rows)
+
+
+def found_states() -> str:
+    """Who covers all that covgame has seen, and how many states each has found."""
+    content = _results.read("found_states")
+    rows = content["rows"]
+    worlds = list(dict.fromkeys(row["world"] for row in rows))
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+
+    def cell(world: str, method: str) -> str:
+        mine = [row for row in rows if (row["world"], row["method"]) == (world, method)]
+        took = [row["episodes"] for row in mine if row["episodes"] is not None]
+        ended = f"{sum(took) / len(took):,.0f}" if took else "-"
+        ended += f" ({len(took)} of {len(mine)})" if len(took) < len(mine) else ""
+        return f"{ended}; {sum(row['states'] for row in mine) / len(mine):,.0f}"
+
+    body = [[method, *(cell(world, method) for world in worlds)] for method in methods]
+    return table(["episodes; states found", *worlds], body)
+
+
 def batches() -> str:
     """Episodes over phi* by the size of batches."""
     content = _results.read("batches")
@@ -230,6 +265,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "episode_growth": episode_growth,
     "episode_costs": episode_costs,
     "gym_envs": gym_envs,
+    "step_overhead": step_overhead,
+    "found_states": found_states,
     "batches": batches,
     "by_counts": by_counts,
     "public_code": public_code,

@@ -163,7 +163,7 @@ def measure(name: str, seeds: int) -> list[dict[str, Any]]:
 
 def main(quick: bool) -> None:
     """Measure and save."""
-    seeds = 1 if quick else 5
+    seeds = 1 if quick else 3
     names = list(WORLDS)[:1] if quick else list(WORLDS)
     rows = [row for name in names for row in measure(name, seeds)]
     if not quick:

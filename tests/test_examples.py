@@ -16,7 +16,7 @@ SHOWN = {
     "minigrid_doors": "all 581",
     "key_corridor": "/ toggle",
     "inventory": "all 75 cells",
-    "protocol": "->",
+    "protocol": "all 21 transitions",
     "text_adventure": "all 30",
     "own_loop": "all 8",
 }

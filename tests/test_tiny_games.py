@@ -263,3 +263,19 @@ def test_kept_plans(kind: str, world: TabularMDP, seed: int) -> None:
         assert_same_game(kept, fresh)
         if kept.covered:
             break
+
+
+@pytest.mark.parametrize("rule", ["apart", "borrowing", "pooled"])
+def test_plans_that_are_kept_are_those_made_anew(rule: str) -> None:
+    """What has changed at a stage reaches the states before it that lead there, and no others."""
+    world = random_world(np.random.default_rng(5), Shape(4, 4, 2), stationary=rule == "pooled")
+    target = Target.of_cells(np.full(world.shape.hsa, 9.0))
+    kept, anew = (range_aware(TargetAware(), rule)(target) for _ in range(2))
+    players = [
+        CompiledPlayer(game, SimulatedSource(world, 1), most=8, record=True, incremental=follows)
+        for game, follows in ((kept, True), (anew, False))
+    ]
+    for _ in range(5):
+        one, other = (player.play(8) for player in players)
+        np.testing.assert_array_equal(one.action, other.action)
+        np.testing.assert_array_equal(one.next_state, other.next_state)

@@ -180,8 +180,11 @@ class Game:
         """
         if self.target.most_per_episode == 1 or self.revising is None:
             return None
-        here, gains = self.target.rows_of_cell(self.path[-1]), self.gains
-        if not any(self._should_replan(self.revising, row, gains[row]) for row in here):
+        gains = self.gains
+        for row in self.target.rows_of_cell(self.path[-1]):
+            if self._should_replan(self.revising, row, gains[row]):
+                break
+        else:
             return None
         weights = self.state.weights.copy()
         for row, gain in gains.items():

@@ -104,6 +104,8 @@ class CompiledGame:
         self.wanted = self._wanted()
         self.reward = game.cell_rewards(game.state.weights)
         self.workspace = layout.new_workspace(*game.target.shape.hsa, len(game.target))
+        self.path, self.path_next = self.workspace.path, self.workspace.path_next
+        self.pairs = game.target.shape.pairs
         self.revised = False
         self._take_up_tables()
 
@@ -167,8 +169,8 @@ class CompiledGame:
             return self._revise_readably(cell, successor)
         game, step = self.game, len(self.game.path)
         game.visit(cell)
-        self.workspace.path[step], self.workspace.path_next[step] = cell, successor
-        news = game.learns_within and self._hear(cell % game.target.shape.pairs, successor)
+        self.path[step], self.path_next[step] = cell, successor
+        news = game.learns_within and self._hear(cell % self.pairs, successor)
         weights = game.revised_weights()
         if weights is not None:
             self.reward[:] = game.cell_rewards(weights)

@@ -1,0 +1,35 @@
+"""A protocol under test, python -m examples.protocol: every transition at least 20 times."""
+
+import random
+from typing import ClassVar
+
+import covgame as cg
+
+
+class Connection:
+    """A handshake over a line that loses one packet in ten."""
+
+    actions = ("send SYN", "send ACK", "send FIN", "wait")
+    horizon = 10
+    moves: ClassVar = {
+        ("CLOSED", "send SYN"): "SYN SENT",
+        ("SYN SENT", "send ACK"): "OPEN",
+        ("SYN SENT", "wait"): "CLOSED",
+        ("OPEN", "send FIN"): "CLOSING",
+        ("CLOSING", "wait"): "CLOSED",
+    }
+
+    def reset(self, seed: int) -> str:
+        """Nobody has said anything yet."""
+        self.rng, self.state = random.Random(seed), "CLOSED"
+        return self.state
+
+    def step(self, action: str) -> tuple[str, float, bool]:
+        """What is not in the table changes nothing."""
+        if self.rng.random() < 0.9:
+            self.state = self.moves.get((self.state, action), self.state)
+        return self.state, 0.0, False
+
+
+if __name__ == "__main__":
+    print(cg.cover(Connection, "uniform:20/transition").to_text())
