@@ -9,10 +9,9 @@ import covgame as cg
 
 
 class SameMaze(gymnasium.Wrapper):
-    """Not another maze every time."""
+    """Not another maze every time, whatever seed is asked for."""
 
     def reset(self, **_: Any) -> Any:
-        """Whatever seed is asked for."""
         return self.env.reset(seed=0)
 
 
@@ -25,9 +24,8 @@ def state(_seen: Any, world: Any) -> tuple[Any, ...]:
 
 def main(name: str = "MiniGrid-DoorKey-5x5-v0", episodes: int = 150) -> None:
     """Every action in every situation once."""
-    maze = SameMaze(gymnasium.make(name))
-    run = cg.cover(maze, "uniform:1/pair", horizon=60, states=state, max_episodes=episodes)
-    print(run.to_text())
+    maze, asked = SameMaze(gymnasium.make(name)), "uniform:1/pair"
+    print(cg.cover(maze, asked, horizon=60, states=state, max_episodes=episodes).to_text())
 
 
 if __name__ == "__main__":

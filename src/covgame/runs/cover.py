@@ -26,9 +26,6 @@ from covgame.store.folder import MANIFEST, RunFolder
 STEPS_TO_JUDGE = 1000
 """After so many steps it is noticed if more than half of them led to states never seen before."""
 
-LARGE = 20_000
-"""Above so many cells phi* takes a while, and nobody waits for it unasked."""
-
 
 def cover(
     env: Any,
