@@ -27,7 +27,7 @@ CASES: list[tuple[str, int, str, str | None, bool]] = [
     ("gym:MountainCar-v0", 200, "uniform:5000/pair", "bins:12x8", False),
     ("gym:Blackjack-v1", 8, "uniform:1000/pair", None, False),
 ]
-EPISODES, ROUNDS = 1_500, 5
+EPISODES, ROUNDS = 3_000, 5
 
 
 def bare(env: cg.Environment, steps: int) -> float:
@@ -52,7 +52,7 @@ def ours(env: cg.Environment, target: str, *, record: bool) -> tuple[float, int]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run" if record else None
         began = time.perf_counter()
-        run = cg.cover(env, target, max_episodes=min(EPISODES, 20_000 // env.horizon), out=out)
+        run = cg.cover(env, target, max_episodes=min(EPISODES, 60_000 // env.horizon), out=out)
         seconds = time.perf_counter() - began
     steps = int(run.counts.visits.sum())
     return 1e6 * seconds / steps, steps

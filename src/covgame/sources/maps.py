@@ -209,20 +209,25 @@ class Bins:
         numbers = self._for_each(self.numbers, size)
         ranges = self._for_each(self.ranges or (None,), size)
         ends = [_range(space, i, given) for i, given in enumerate(ranges)]
-        low = np.array([a for a, _ in ends])
-        width = np.array([(b - a) / n for (a, b), n in zip(ends, numbers, strict=True)])
-        last = np.array(numbers) - 1
+        sizes = zip(ends, numbers, strict=True)
+        parts = [(low, (high - low) / n, n - 1) for (low, high), n in sizes]
 
         def bins(observation: Any, _world: Any) -> tuple[int, ...]:
-            values = np.asarray(observation, dtype=np.float64).reshape(-1)
-            if values.shape != low.shape:
+            values = np.asarray(observation, dtype=np.float64).reshape(-1).tolist()
+            if len(values) != len(parts):
                 raise EnvironmentFailed(
-                    f"it showed {values.size} numbers where {str(self)!r} has {low.size}"
+                    f"it showed {len(values)} numbers where {str(self)!r} has {len(parts)}"
                 )
-            if np.isnan(values).any():
-                raise EnvironmentFailed(f"it showed {shown(observation)}, which is no number")
-            place = np.clip((values - low) / width, 0, last)
-            return tuple(place.astype(np.int64).tolist())
+            try:  # plain numbers: for the few that an observation has, arrays take longer
+                places = [
+                    _place((value - low) / width, last)
+                    for value, (low, width, last) in zip(values, parts, strict=True)
+                ]
+            except ValueError:
+                raise EnvironmentFailed(
+                    f"it showed {shown(observation)}, which is no number"
+                ) from None
+            return tuple(places)
 
         return bins
 
@@ -232,6 +237,13 @@ class Bins:
         if len(given) != size:
             raise BadInput(f"{self} names {len(given)} numbers, and an observation has {size}")
         return given
+
+
+def _place(distance: float, last: int) -> int:
+    """The interval at this distance from the first, in units of their width."""
+    if distance <= 0:
+        return 0
+    return last if distance >= last else int(distance)
 
 
 def bins(*numbers: int, ranges: Any = None) -> Bins:
