@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
-DEMO = ["cover", "riverswim:states=6", "--target", "uniform:20", "--min-reach", "0.01"]
+DEMO = ["cover", "riverswim:states=7", "--target", "uniform:10", "--min-reach", "0.01"]
 
 
 def main(arguments: list[str]) -> int:
