@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
-from covgame.players.by_counts import Urns, draw_visits
+from covgame.players.by_counts import SortedSuccessors, draw_visits
 from covgame.types import Shape
 from tests.worlds import random_policy, random_world
 
@@ -23,7 +23,7 @@ def data(world: TabularMDP, episodes: int, seed: int, *, pooled: bool = False) -
     counts = Counts(world.shape, pooled=pooled)
     for _ in range(8):
         policy = random_policy(rng, world.shape)
-        counts.add_visits(draw_visits(Urns(world), policy, episodes // 8 + 1, rng))
+        counts.add_visits(draw_visits(SortedSuccessors(world), policy, episodes // 8 + 1, rng))
     return counts
 
 

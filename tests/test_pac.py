@@ -26,7 +26,13 @@ from covgame.pac.pruning import prune
 from covgame.pac.tasks import CoverTask
 from covgame.pac.visitations import EstimateVisitations, interval, visitation_task
 from covgame.pac.worst_case import deterministic_policies, worst_reward
-from covgame.players.by_counts import COARSE, MOST_EPISODES, CountsPlayer, Urns, draw_visits
+from covgame.players.by_counts import (
+    COARSE,
+    MOST_EPISODES,
+    CountsPlayer,
+    SortedSuccessors,
+    draw_visits,
+)
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import BoolHSA, FloatHSA, Shape
@@ -188,7 +194,9 @@ def test_values_concentrate_for_all_policies(seed: int) -> None:
     rng = np.random.default_rng(seed)
     counts = Counts(world.shape, pooled=False)
     for _ in range(6):
-        counts.add_visits(draw_visits(Urns(world), random_policy(rng, world.shape), 10**7, rng))
+        counts.add_visits(
+            draw_visits(SortedSuccessors(world), random_policy(rng, world.shape), 10**7, rng)
+        )
     seen = counts.visits > 0
     beta = PaperThresholds(world.shape).reward_free(counts.n_episodes, 0.1)
     kernel, reward = counts.kernel(), rng.random(world.shape.hsa)

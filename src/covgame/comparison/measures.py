@@ -25,7 +25,7 @@ from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.players.by_counts import SortedSuccessors, draw_visits
-from covgame.players.compiled import WaitingPlayer as CompiledPlayer
+from covgame.players.compiled import WaitingPlayer
 from covgame.players.peers import episodes_to_cover
 from covgame.runs.learn import explore, identify
 from covgame.sources.environments import make
@@ -230,7 +230,7 @@ def _microseconds(method: str, model: TabularMDP) -> float:
         return 1e6 * DensePlanner(model).seconds_per_plan(SPEED_SECONDS / 10)
     target = uniform(LONG).resolve(model.transitions)
     game = default_game(target, pooled=method != APART)
-    player = CompiledPlayer(
+    player = WaitingPlayer(
         game, SimulatedSource(model, 0), most=1000, record=False, incremental=method != WHOLE
     )
     counts, times = game.counts, list[float]()

@@ -69,9 +69,6 @@ class SortedSuccessors:
         return kernel.start, kernel.next_state[order], kernel.probability[order]
 
 
-Urns = SortedSuccessors  # the name before; some tests still use it
-
-
 def draw_visits(
     successors: SortedSuccessors, policy: Policy, episodes: int, rng: np.random.Generator
 ) -> CountedVisits:

@@ -51,6 +51,10 @@ def coverage_text(run: Coverage, most: int = SHOWN) -> str:
 
 def missing_html(run: Coverage, most: int = SHOWN) -> str:
     """The first rows that are still missing, for a notebook."""
+    if run.transitions is not None:
+        lines = missing_lines(run)
+        more = [f"and {len(lines) - most:,} more"] if len(lines) > most else []
+        return rows_table("Still missing", [(line,) for line in (*lines[:most], *more)], ("where",))
     uncovered = run.uncovered
     rows = [(number(missing), run.names.describe(row)) for row, missing in uncovered[:most]]
     if len(uncovered) > most:
