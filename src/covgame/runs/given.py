@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
-from covgame.names import Names
+from covgame.jsonfile import check_content
+from covgame.store.folder import MANIFEST, RunFolder
 from covgame.types import IntArray, Shape
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from covgame.data.steps import Steps
     from covgame.runs.run import Source
     from covgame.sources.environments import Environment
-    from covgame.store.folder import RunFolder
+    from covgame.store.manifest import GivenFile
 
 GIVEN = "given"
 
@@ -38,6 +39,8 @@ class Given:
     steps: int
     counts: Counts  # stages apart
     left_out: int = 0  # steps of episodes that go on beyond the last stage
+    rewards: tuple[float, float] = (0.0, 0.0)  # the least and the most that a step has paid
+    highest_return: float = 0.0
     dataset: Dataset | None = None  # until its steps are in the run's folder
 
     @property
@@ -54,12 +57,6 @@ class Given:
         """As the answer of a run says it."""
         return {"data": self.name, "episodes": self.episodes, "steps": self.steps}
 
-    def grown(self, states: int) -> Given:
-        """The same with room for more states."""
-        if states > self.counts.shape.states:
-            self.counts.grow(states)
-        return self
-
 
 def read_given(data: AnyData | None, environment: Environment, source: Source) -> list[Given]:
     """Datasets for a run that is about to begin; states that are new to its source get numbers."""
@@ -70,19 +67,21 @@ def read_given(data: AnyData | None, environment: Environment, source: Source) -
     paths = [data] if isinstance(data, str | Path) else list(data)
     numbering = Numbering.of_source(source)
     horizon = environment.horizon
+    if len(set(map(str, paths))) < len(paths):
+        raise BadInput("--from names the same data twice, and their visits would count twice")
     opened = [open_data(path, numbering=numbering, horizon=horizon) for path in paths]
-    twice = [one.name for place, one in enumerate(opened) if one.name in names(opened[:place])]
-    if twice:
-        raise BadInput(f"--from names {twice[0]} twice, and its visits would count twice")
     return [
-        Given(one.name, one.n_steps, one.counts(source.shape, pooled=False), one.left_out, one)
+        Given(
+            one.name,
+            one.n_steps,
+            one.counts(source.shape, pooled=False),
+            one.left_out,
+            one.reward_range,
+            one.highest_return,
+            one,
+        )
         for one in opened
     ]
-
-
-def names(datasets: Sequence[Dataset]) -> list[str]:
-    """What they are called."""
-    return [one.name for one in datasets]
 
 
 def write_given(path: Path, given: Sequence[Given]) -> None:
@@ -94,34 +93,37 @@ def write_given(path: Path, given: Sequence[Given]) -> None:
 
 
 def _write(place: Path, batches: Iterator[Steps]) -> None:
-    from covgame.store.episodes import table_of_steps, write_shard
+    from covgame.store.episodes import table_of_columns, write_shard
 
     place.mkdir(parents=True)
     for number, steps in enumerate(batches):
-        write_shard(place, number, table_of_steps(steps))
+        write_shard(place, number, table_of_columns(vars(steps)))
 
 
 def load_given(folder: RunFolder, shape: Shape) -> list[Given]:
     """The datasets that a run has started from, counted once more."""
+    from covgame.store.manifest import GivenFile
+
     listed = folder.manifest.get("given") or []
-    found = [_counted(folder.path, number, one, shape) for number, one in enumerate(listed)]
-    return [replace(one, left_out=said.get("left_out", 0)) for one, said in zip(found, listed, strict=True)]
+    said = [check_content(GivenFile, one, folder.path / MANIFEST) for one in listed]
+    return [_counted(_place(folder.path, number), one, shape) for number, one in enumerate(said)]
 
 
-def _counted(path: Path, number: int, said: dict[str, Any], shape: Shape) -> Given:
+def _counted(place: Path, said: GivenFile, shape: Shape) -> Given:
     from covgame.store.reading import RecordedEpisodes, add_steps
 
-    place, counts, steps = _place(path, number), Counts(shape, pooled=False), 0
-    for columns in RecordedEpisodes(place, shape, Names()).steps():
+    recorded, counts, steps = RecordedEpisodes(place, shape), Counts(shape, pooled=False), 0
+    for columns in recorded.steps():
         # Where somebody else broke an episode off, the last step has still shown a state.
         add_steps(counts, columns, over=columns["terminated"])
         steps += len(columns["stage"])
-    if (counts.n_episodes, steps) != (said["episodes"], said["steps"]):
+    if (counts.n_episodes, steps) != (said.episodes, said.steps):
         raise BadInput(
             f"{place} holds {counts.n_episodes:,} episodes of {steps:,} steps, and the run started "
-            f"from {said['episodes']:,} of {said['steps']:,}; put it back from a copy"
+            f"from {said.episodes:,} of {said.steps:,}; put it back from a copy"
         )
-    return Given(said["data"], steps, counts)
+    earned = recorded.reward_range(), recorded.highest_return()
+    return Given(said.data, steps, counts, said.left_out, *earned)
 
 
 def _place(path: Path, number: int) -> Path:
