@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import _results
-from benchmarks._formats import table
+from covgame.comparison.markdown import table
 
 
 def topping_up() -> str:
