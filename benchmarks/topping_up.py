@@ -15,7 +15,6 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
-from covgame.comparison.measures import priced
 from covgame.game.counts import Counts
 from covgame.players.policies import PolicyCompiled
 from covgame.runs.cover import start
@@ -62,7 +61,7 @@ def given(kind: str, env: str, target: str, episodes: int, seed: int) -> list[Gi
 
 def measure(env: str, target: str, kind: str, seeds: int) -> dict[str, Any]:
     """Episodes over phi* of what is missing, and what share of the whole that is."""
-    _, whole = priced(env, target)
+    whole = cg.plan(env, target).min_episodes
     ratios, left = [], []
     for seed in range(seeds):
         run = start(env, target, CoverSettings(seed=seed))
