@@ -100,7 +100,7 @@ class Dataset:
         self._origin_names, self._world_names = origin.names, numbering.names
         self.n_episodes = self.n_steps = self.left_out = 0
         self.longest = 0
-        self.cut_short = False  # whether an episode was truncated before the horizon
+        self._shortest_cut = 2**62  # steps of the shortest episode that was truncated
         self.has_rewards = False
         self.reward_range = (np.inf, -np.inf)
         self.highest_return = -np.inf
@@ -120,6 +120,20 @@ class Dataset:
     def n_actions(self) -> int:
         """How many actions there are."""
         return self._actions.size
+
+    @property
+    def knows_states(self) -> bool:
+        """Whether it is known how many states there are, seen or not."""
+        return self._states.limit is not None
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether an episode was truncated before the horizon."""
+        return self.is_cut_before(self.horizon)
+
+    def is_cut_before(self, horizon: int) -> bool:
+        """Whether an episode was truncated before its so many-th step."""
+        return self._shortest_cut < horizon
 
     @property
     def shape(self) -> Shape:
@@ -178,9 +192,6 @@ class Dataset:
             raise BadInput(f"{self.name} holds no steps")
         self.n_episodes, self.left_out = assembler.n_episodes, assembler.left_out
         self.has_rewards = assembler.has_rewards
-        self.cut_short = self._shortest_cut < self.horizon
-
-    _shortest_cut = 2**62
 
 
 def _count(counts: Counts, steps: Steps) -> None:
