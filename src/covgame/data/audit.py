@@ -19,6 +19,7 @@ from covgame.data.proofs import Proofs, prove
 from covgame.errors import BadInput, Row, SolverFailed
 from covgame.flow.measures import thinnest
 from covgame.flow.min_flow import dual_bound, min_flow
+from covgame.mdp import dp
 from covgame.names import Names
 from covgame.notebook import facts_table, rows_table
 from covgame.pac.error_bounds import Range
@@ -200,6 +201,13 @@ class Audit:
         return None if self._thinnest is None else self._thinnest[1]
 
     @cached_property
+    def unvisited(self) -> tuple[int, int]:
+        """(how many, of how many) actions in states at stages were never visited, and can be."""
+        kernel = self.evidence.kernel
+        possible = dp.reachable(kernel)[:, :, None] & kernel.allowed_actions
+        return int((possible & (self.evidence.apart.visits == 0)).sum()), int(possible.sum())
+
+    @cached_property
     def best_concentrability(self) -> float | None:
         """The least that any collector can reach: phi* of proportional:1 on the same model."""
         if not self.solves:
@@ -238,6 +246,8 @@ class Audit:
             "missing_episodes": self.missing_episodes,
             "told_episodes": self.told_episodes,
             "missing_episodes_at_least": self.at_least,
+            "unvisited": self.unvisited[0],
+            "reachable": self.unvisited[1],
             "concentrability": _finite(self.concentrability),
             "thinnest_spot": None if self.thinnest_spot is None else list(self.thinnest_spot),
             "best_concentrability": _finite(self.best_concentrability),

@@ -79,18 +79,34 @@ def _of_state(evidence: Evidence, asked: Asked, rows: IntArray) -> list[Hole]:
         )
     untried: list[int] = []
     rest = rows[~away]
+    alike: dict[float, list[IntArray]] = {}
     for action in np.unique(target.rows[rest, 2]).tolist():
         part = rest[target.rows[rest, 2] == action]
         if action != ANY and not visits[:, state, action].any():
             untried += part.tolist()
+        elif action != ANY and target.rows[part[0], 0] == ANY:
+            alike.setdefault(float(target.counts[part[0]]), []).append(part)
         else:
             found.append(_short(evidence.names, asked, part, where))
+    found += [_too_rarely(evidence.names, asked, parts, where) for parts in alike.values()]
     if untried:
         actions = dict.fromkeys(target.rows[untried, 2].tolist())
         tried = "never tried" if len(actions) == 1 else "were never tried"
         what = f"{_listed(_called(evidence.names, a) for a in actions)} {tried}"
         found.append(Hole(where, what, float(missing[untried].sum()), len(untried)))
     return found
+
+
+def _too_rarely(names: Names, asked: Asked, parts: list[IntArray], where: str) -> Hole:
+    """Actions of a state that are wanted equally often, at whatever stage."""
+    if len(parts) == 1:
+        return _short(names, asked, parts[0], where)
+    target, rows = asked.target, np.concatenate(parts)
+    wanted, missing = target.counts[rows], asked.missing[rows]
+    had = zip(target.rows[rows, 2].tolist(), (wanted - missing).tolist(), strict=True)
+    each = _listed(f"{_called(names, action)} ({number(tried)})" for action, tried in had)
+    what = f"tried too rarely: {each}, of {number(float(wanted[0]))} times each"
+    return Hole(where, what, float(missing.sum()), len(rows))
 
 
 def _short(names: Names, asked: Asked, rows: IntArray, where: str) -> Hole:

@@ -110,7 +110,7 @@ def prove(
     more = None
     if forecast and error > epsilon:
         more = _times(counts, lambda more: reward_free(more, structure, share).error, epsilon)
-    explore = Proof("explore", error, epsilon, more)
+    explore = Proof("explore", float(error), epsilon, more)
     earned = evidence.rewards
     if earned is None:
         return Proofs(epsilon, evidence.delta, explore, None)
@@ -124,9 +124,9 @@ def prove(
         epsilon,
         evidence.delta,
         explore,
-        Proof("identify", found.gap, epsilon, more),
-        lower,
-        found.upper,
+        Proof("identify", float(found.gap), epsilon, more),
+        float(lower),
+        float(found.upper),
         policy.first(evidence.shape.states),
     )
 

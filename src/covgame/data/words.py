@@ -107,12 +107,14 @@ def _cost(audit: Audit) -> str:
     whole, rest = (number(math.ceil(x - 1e-9)) for x in (audit.min_episodes, audit.told_episodes))
     who = "a collector who knew the world" if audit.known else "a collector who knew what they show"
     part = " (of what they show how to reach)" if audit.untold.rows else ""
-    lacking = "lack nothing"
+    lacking = "and lack nothing"
     if not audit.covered:
-        lacking = f"still lack {rest} more of the best kind"
-        if audit.untold.rows and not audit.told_episodes:
-            lacking = "lack only what nobody knows the way to"
-    return f"{who} would need {whole} episodes{part}; these data took {took} and {lacking}"
+        lacking = f"and {rest} more, as well chosen, would fill the holes"
+        if audit.untold.rows:
+            lacking = f"{lacking} but those to which they show no way"
+        if not audit.told_episodes:
+            lacking = "and lack only what they show no way to"
+    return f"{who} would need {whole} episodes{part}; these data took {took}, {lacking}"
 
 
 def _spread(audit: Audit) -> str:
@@ -122,7 +124,11 @@ def _spread(audit: Audit) -> str:
         return ""
     where = audit.names.describe(spot)
     if math.isinf(found):
-        return f"{where} can be reached, and these data never do it"
+        never, all_ = audit.unvisited
+        return (
+            f"{never:,} of {all_:,} actions in states at stages that can be reached were never "
+            f"visited, such as {where}"
+        )
     return (
         f"{where} is visited {number(found)} times less often than it can be; no collector gets "
         f"that below {number(best)} everywhere"

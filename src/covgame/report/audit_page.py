@@ -25,7 +25,7 @@ STYLE = """
   --line: #2f3840; --full: #5b93cf; --missing: #d9705f; --empty: #222a31; --on-dark: #fff; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 62rem; padding: 1.2rem 1rem 3rem; background: var(--page);
-  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: .4rem 0 .8rem; }
 h2 { font-size: 1.1rem; margin: 2rem 0 .6rem; }
 p { margin: .5rem 0; }
@@ -36,9 +36,9 @@ th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0;
 th { font-weight: 600; color: var(--faint); }
 tbody th { width: 7rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap;
-  width: 5.5rem; padding-right: 1rem; }
+  width: 4.5rem; padding-right: 1rem; }
 .bars { display: grid; grid-template-columns: minmax(6rem, 14rem) 1fr auto; gap: .25rem .7rem;
-  align-items: center; font-size: .9rem; }
+  align-items: center; font-size: .9rem; overflow-wrap: anywhere; }
 .bars svg { width: 100%; height: 1.05rem; display: block; }
 .bars span:nth-child(3n) { font-variant-numeric: tabular-nums; text-align: right; }
 .scroll { overflow-x: auto; }
@@ -89,8 +89,10 @@ def _holes(audit: Audit) -> str:
     )
     more = len(audit.holes) - MOST_HOLES
     tail = f'<p class="faint">and {more:,} more; --json lists them all</p>' if more > 0 else ""
-    heads = '<th class="number">visits missing</th><th>where</th><th>what</th>'
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{tail}"
+    heads = '<th class="number">visits</th><th>where</th><th>what</th>'
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    about = '<p class="faint">Visits that are missing, most first.</p>'
+    return f'{about}<div class="scroll">{table}</div>{tail}'
 
 
 def _picture(audit: Audit) -> str:
