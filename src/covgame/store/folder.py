@@ -6,7 +6,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -18,7 +18,10 @@ from covgame.errors import BadInput
 from covgame.jsonfile import read_json
 from covgame.names import Names
 
-FORMAT = "covgame-run/1"
+FORMAT = "covgame-run/2"
+OLDER = ("covgame-run/1",)
+"""Episodes of the first format do not say in which state they terminated."""
+
 PLAY_AGAIN = "remove it, and resuming plays everything again"
 NAMELESS = "remove it, and states and actions are called by their numbers"
 MANIFEST = "run.json"
@@ -40,8 +43,14 @@ class RunFolder:
         self.manifest = manifest
 
     @classmethod
-    def create(cls, path: Path, manifest: Mapping[str, Any], files: Mapping[str, str]) -> RunFolder:
-        """A new run: first the ``files`` that it needs, then the manifest."""
+    def create(
+        cls,
+        path: Path,
+        manifest: Mapping[str, Any],
+        files: Mapping[str, str],
+        fill: Callable[[RunFolder], None] | None = None,
+    ) -> RunFolder:
+        """A new run: first the ``files`` it needs and what ``fill`` adds, then the manifest."""
         _check_is_free(path)
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
         try:
@@ -50,6 +59,8 @@ class RunFolder:
                 (path / leftover).unlink(missing_ok=True)
             for name, text in files.items():
                 write_whole(path / name, text.encode())
+            if fill is not None:
+                fill(folder)
             folder.save_manifest()
         except OSError as error:
             raise BadInput(f"no run can be written to {path}: {error.strerror or error}") from error
@@ -62,7 +73,7 @@ class RunFolder:
         if not (path / MANIFEST).is_file():
             raise BadInput(f"{path} is no run: it holds no {MANIFEST}")
         manifest = read_json(path / MANIFEST)
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, *OLDER):
             raise BadInput(f"{path / MANIFEST} is not in the format {FORMAT}")
         return cls(path, manifest)
 
@@ -73,6 +84,12 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         return bool(self.manifest.get("state") == "finished")
+
+    def bring_up_to_date(self) -> None:
+        """Before anything is written that older versions could not read."""
+        if self.manifest["format"] != FORMAT:
+            self.manifest["format"] = FORMAT
+            self.save_manifest()
 
     def save_manifest(self) -> None:
         write_whole(self.path / MANIFEST, _as_json(self.manifest))
