@@ -149,6 +149,23 @@ def auditing() -> str:
     return table(heads, rows)
 
 
+def certifying() -> str:
+    """Certifying runs beside the bare read of their files."""
+    rows = [
+        [
+            f"{row['steps']:,}",
+            f"{row['bare_seconds']:.2f} s",
+            f"{row['certify_seconds']:.1f} s",
+            f"{row['ratio']:.1f}",
+            f"{row['bare_memory']:,.0f} MB",
+            f"{row['certify_memory']:,.0f} MB",
+        ]
+        for row in _results.read("auditing")["certify"]
+    ]
+    heads = ["steps", "bare read", "certify", "ratio", "memory, bare", "memory, certify"]
+    return table(heads, rows)
+
+
 def found_states() -> str:
     """Who covers all that covgame has seen, and how many states each has found."""
     content = _results.read("found_states")
@@ -285,6 +302,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "gym_envs": gym_envs,
     "step_overhead": step_overhead,
     "auditing": auditing,
+    "certifying": certifying,
     "found_states": found_states,
     "batches": batches,
     "by_counts": by_counts,

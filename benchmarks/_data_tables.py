@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 
 from benchmarks import _results
+from benchmarks._formats import mean_with_error
 from covgame.comparison.markdown import table
 
 
@@ -28,4 +30,47 @@ def topping_up() -> str:
     return table(["world", "target", *(f"from {kind}" for kind in kinds)], body)
 
 
-TABLES: dict[str, Callable[[], str]] = {"topping_up": topping_up}
+def offline_cases() -> str:
+    """What the datasets cover, and what was played for the rest."""
+    cases = _results.read("offline")["cases"]
+    said = {
+        "episodes in the data": "episodes",
+        "states and actions asked for": "rows",
+        "that lack visits": "open",
+        "episodes that this takes at least (phi*)": "missing_episodes",
+        "episodes played": "played",
+        "that lack visits afterwards": "open after",
+    }
+    values = {what: [case[name] for case in cases] for what, name in said.items()}
+    body = [[what, mean_with_error(found)] for what, found in values.items()]
+    return table(["", f"mean of {len(cases)} datasets"], body)
+
+
+def offline() -> str:
+    """What policies lose, by what they were learnt from."""
+    rows = _results.read("offline")["rows"]
+    kinds = list(dict.fromkeys(row["data"] for row in rows))
+    errands = list(dict.fromkeys(row["errand"] for row in rows))
+    seeds = sorted({row["seed"] for row in rows})
+
+    def cell(errand: str, kind: str) -> str:
+        of_seed = [
+            statistics.fmean(
+                row["loss"]
+                for row in rows
+                if (row["seed"], row["errand"], row["data"]) == (seed, errand, kind)
+            )
+            for seed in seeds
+        ]
+        error = statistics.stdev(of_seed) / len(of_seed) ** 0.5
+        return f"{statistics.fmean(of_seed):.1%} +- {error:.1%}"
+
+    body = [[errand, *(cell(errand, kind) for kind in kinds)] for errand in errands]
+    return table(["errand", *kinds], body)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "topping_up": topping_up,
+    "offline_cases": offline_cases,
+    "offline": offline,
+}
