@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable
 
 from benchmarks import _results
-from benchmarks._formats import mean_with_error
 from covgame.comparison.markdown import table
 
 
@@ -21,7 +20,7 @@ def topping_up() -> str:
             one for one in rows if (one["env"], one["target"], one["data"]) == (env, target, kind)
         ]
         left = "" if kind == "nothing" else f" ({row['left']:.0%} left)"
-        return f"{row['ratio']:.3f} +- {row['error']:.3f}{left}"
+        return f"{row['ratio']:.3f} ± {row['error']:.3f}{left}"
 
     body = [
         [f"`{env}`", f"`{target}`", *(cell(env, target, kind) for kind in kinds)]
@@ -42,7 +41,7 @@ def offline_cases() -> str:
         "that lack visits afterwards": "open after",
     }
     values = {what: [case[name] for case in cases] for what, name in said.items()}
-    body = [[what, mean_with_error(found)] for what, found in values.items()]
+    body = [[what, _mean(found, ",.0f")] for what, found in values.items()]
     return table(["", f"mean of {len(cases)} datasets"], body)
 
 
@@ -62,11 +61,17 @@ def offline() -> str:
             )
             for seed in seeds
         ]
-        error = statistics.stdev(of_seed) / len(of_seed) ** 0.5
-        return f"{statistics.fmean(of_seed):.1%} +- {error:.1%}"
+        return _mean(of_seed, ".1%")
 
     body = [[errand, *(cell(errand, kind) for kind in kinds)] for errand in errands]
     return table(["errand", *kinds], body)
+
+
+def _mean(values: list[float], how: str) -> str:
+    """A mean with its standard error, unless all are the same."""
+    error = statistics.stdev(values) / len(values) ** 0.5
+    mean = format(statistics.fmean(values), how)
+    return f"{mean} ± {format(error, how)}" if error else mean
 
 
 TABLES: dict[str, Callable[[], str]] = {
