@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
     | {"report"},
+    "data": BASE | {"sources", "store", "runs"},
     "report": BASE | {"planning", "runs"},
     "comparison": BASE
     | {
@@ -56,14 +57,14 @@ MAY_IMPORT = {
     },
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
-    | {"game", "pac", "runs", "comparison"},
+    | {"game", "pac", "runs", "comparison", "data"},
 }
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/compiling.py"},
     "gymnasium": {"sources/gymnasium_envs.py", "sources/spaces.py"},
-    "pyarrow": {"store/episodes.py", "comparison/results.py"},
+    "pyarrow": {"store/episodes.py", "comparison/results.py", "data/to_csv.py"},
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},

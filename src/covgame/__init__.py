@@ -1,5 +1,6 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
+from covgame.data.export import Exported, export
 from covgame.episodes import LAST, Episode
 from covgame.errors import (
     BadInput,
@@ -55,6 +56,7 @@ __all__ = [
     "Episode",
     "EpisodeSource",
     "Exploration",
+    "Exported",
     "Game",
     "Identification",
     "LearntModel",
@@ -80,6 +82,7 @@ __all__ = [
     "cover",
     "default_game",
     "explore",
+    "export",
     "functionals",
     "groups",
     "identify",

@@ -20,6 +20,7 @@ NAMES = (
     "policy",
     "certify",
     "resume",
+    "export",
     "bench",
     "envs",
 )

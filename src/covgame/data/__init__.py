@@ -1,0 +1,1 @@
+"""Steps for other tools, and from them."""
