@@ -64,7 +64,8 @@ HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/compiling.py"},
     "gymnasium": {"sources/gymnasium_envs.py", "sources/spaces.py"},
-    "pyarrow": {"store/episodes.py", "comparison/results.py", "data/to_csv.py"},
+    "pyarrow": {"store/episodes.py", "store/reading.py", "comparison/results.py"}
+    | {"data/to_csv.py"},
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},

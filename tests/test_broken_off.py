@@ -22,7 +22,8 @@ from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.runs.opening import load
 from covgame.store import episodes as shard_files
 from covgame.store import folder as folder_files
-from covgame.store.episodes import RecordedEpisodes, recorded_episodes
+from covgame.store.episodes import recorded_episodes
+from covgame.store.reading import RecordedEpisodes
 from covgame.types import Shape
 from tests.rooms import assert_same, whatever_is_said
 

@@ -21,8 +21,9 @@ from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import CoverSettings
 from covgame.store import episodes as shard_files
-from covgame.store.episodes import RecordedEpisodes, shards
+from covgame.store.episodes import shards
 from covgame.store.folder import RunFolder
+from covgame.store.reading import RecordedEpisodes
 from tests.runs import coverage_at
 from tests.test_cli import covgame, interrupted
 from tests.test_model_files import CONTRACT
@@ -189,6 +190,7 @@ def test_steps_are_written_as_the_contract_says(tmp_path: Path) -> None:
         "reward": "double",
         "next_state": "int64",
         "terminated": "bool",
+        "truncated": "bool",
     }
     columns = {name: table[name].to_numpy() for name in table.column_names}
     starts = columns["stage"] == 0
@@ -198,7 +200,8 @@ def test_steps_are_written_as_the_contract_says(tmp_path: Path) -> None:
     assert (columns["next_state"][~last] == columns["state"][1:][~last[:-1]]).all()
     assert (columns["terminated"] <= last).all()
     assert columns["terminated"].any()
-    assert (columns["stage"][last & ~columns["terminated"]] == 5).all()
+    assert (columns["truncated"] == (last & ~columns["terminated"])).all()
+    assert (columns["stage"][columns["truncated"]] == 5).all()
 
 
 @pytest.mark.usefixtures("small_shards")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -44,5 +45,7 @@ def _joined(first: int, blocks: list[Block]) -> Block:
     if not blocks:
         return as_block(first, [])
     columns = ("lengths", "state", "action", "reward", "next_state")
-    parts = {name: np.concatenate([getattr(one, name) for one in blocks]) for name in columns}
+    parts: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in blocks]) for name in columns
+    }
     return replace(blocks[0], first_episode=first, **parts)

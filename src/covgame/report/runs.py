@@ -55,8 +55,12 @@ def coverage_figure(run: Coverage) -> Any:
 
 
 def _existing(run: Run) -> IntArray:
-    """States that can be there at all: those seen, and those that the target names."""
-    return np.arange(min(run.n_states, run.counts.shape.states), dtype=np.int64)
+    """States that can be there at all; of those that were discovered, not those that only end."""
+    known = min(run.n_states, run.counts.shape.states)
+    if run.source.discovers_states:
+        acted_in = run.counts.visits[:, :known].any(axis=(0, 2))
+        return np.flatnonzero(acted_in)
+    return np.arange(known, dtype=np.int64)
 
 
 def _asked(run: Coverage) -> tuple[FloatArray, FloatArray]:

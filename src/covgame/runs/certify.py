@@ -35,8 +35,8 @@ from covgame.targets.moves import PossibleMoves
 from covgame.types import END, Shape
 
 if TYPE_CHECKING:
-    from covgame.store.episodes import RecordedEpisodes
     from covgame.store.manifest import CertificateFile, LearningManifest
+    from covgame.store.reading import RecordedEpisodes
 
 TOLERANCE = 1e-9
 """Relative difference that another machine's arithmetic may make."""
@@ -138,7 +138,7 @@ class _Data:
     @classmethod
     def of(cls, folder: RunFolder, shape: Shape, *, pooled: bool) -> _Data:
         if folder.episodes.is_dir():
-            from covgame.store.episodes import RecordedEpisodes
+            from covgame.store.reading import RecordedEpisodes
 
             episodes = RecordedEpisodes(folder.episodes, shape)
             return cls(episodes.counts(pooled=pooled), episodes)

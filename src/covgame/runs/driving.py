@@ -68,7 +68,8 @@ class OpenEpisode:
     def __init__(self, driver: Driver, policy: Policy) -> None:
         self.driver, self.policy = driver, policy
         self.steps: list[tuple[Any, int, float]] = []
-        self.last: Any = None  # the observation that it ended in, if it did not terminate
+        self.last: Any = None  # the observation that it ended in
+        self.terminated = False
         self.over = False
 
     @property
@@ -90,12 +91,19 @@ class OpenEpisode:
         self.steps.append((observation, action, 0.0))
         return self.driver.actions.values[action]
 
-    def end(self, reward: float = 0.0, observation: Any = None) -> None:
-        """It is over; ``observation`` is what was shown last, unless the episode terminated."""
+    def end(
+        self, reward: float = 0.0, observation: Any = None, *, terminated: bool | None = None
+    ) -> None:
+        """It is over; ``observation`` is what was shown last.
+
+        Who shows nothing says that the episode terminated, and who shows something that time was
+        up, unless ``terminated`` says which it was.
+        """
         if not self.steps:
             raise BadInput("an episode that took no action cannot end")
         self._paid(reward)
         self.last, self.over = observation, True
+        self.terminated = observation is None if terminated is None else terminated
 
     def _paid(self, reward: float) -> None:
         if self.steps:
@@ -231,11 +239,11 @@ class Driver:
                 raise BadInput("this episode was not asked for here, or is told already")
             if not episode.over:
                 raise BadInput("this episode is not over; say episode.end(reward, observation)")
-            told = self._episode(episode.steps, episode.last)
+            told = self._episode(episode.steps, episode.last, episode.terminated)
             self.under_way.remove(episode)
         else:
             steps = [(seen, self._action(done), paid) for seen, done, paid in _triples(episode)]
-            told = self._episode(steps, last)
+            told = self._episode(steps, last, terminated=last is None)
         first = self.run.n_episodes
         if self.ahead:  # what counts is what is wanted now, not what will be
             self.player.inner.plan(self.run.game.state.weights)
@@ -289,7 +297,9 @@ class Driver:
         known = self.actions.labels or (f"0 to {len(self.actions) - 1}",)
         raise BadInput(f"there is no action {label_of(done)!r}; there are: {', '.join(known)}")
 
-    def _episode(self, steps: Sequence[tuple[Any, int, float]], last: Any) -> Episode:
+    def _episode(
+        self, steps: Sequence[tuple[Any, int, float]], last: Any, terminated: bool
+    ) -> Episode:
         """The steps as they are counted, all of them checked."""
         if not 1 <= len(steps) <= self.horizon:
             raise BadInput(
@@ -299,11 +309,11 @@ class Driver:
             if not isinstance(reward, int | float | np.number) or not np.isfinite(reward):
                 raise BadInput(f"a reward is a finite number, not {reward!r}; nothing was counted")
         numbers = [self._number(observation) for observation, _, _ in steps]
-        end, cut_at = END, None
-        if last is not None:  # it did not terminate: somebody broke it off, or time was up
-            shown = self._number(last)
-            whole = len(steps) == self.horizon
-            end, cut_at = (shown, None) if whole else (END, shown)
+        if last is None and not terminated:
+            raise BadInput("an episode that did not terminate ends in an observation; say which")
+        ended_in = None if last is None else self._number(last)
+        over = terminated or len(steps) < self.horizon  # or else it only was the last stage
+        end = END if over or ended_in is None else ended_in
         following = [*numbers[1:], end]
         return Episode.of_steps(
             [
@@ -312,7 +322,8 @@ class Driver:
                     numbers, steps, following, strict=True
                 )
             ],
-            cut_at,
+            ended_in if over else None,
+            cut_short=over and not terminated,
         )
 
 

@@ -169,7 +169,8 @@ def _take_up(folder: RunFolder, begin: Callable[[], Run]) -> Run:
     if isinstance(source, SimulatedSource):
         _restore(run, folder)
         return run
-    from covgame.store.episodes import RecordedEpisodes, recorded_episodes
+    from covgame.store.episodes import recorded_episodes
+    from covgame.store.reading import RecordedEpisodes
 
     recorded = recorded_episodes(folder.episodes)
     try:

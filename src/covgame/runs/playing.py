@@ -20,7 +20,7 @@ from covgame.sources.external import ExternalSource
 
 if TYPE_CHECKING:
     from covgame.runs.saving import AnyRecorder
-    from covgame.store.episodes import RecordedEpisodes
+    from covgame.store.reading import RecordedEpisodes
 
 FIRST_BLOCK = 16
 SECONDS_PER_BLOCK = 0.1
@@ -134,15 +134,17 @@ def _told(progress: Callable[[AnyRun], None] | bool | None) -> Iterator[Callable
 
 def replay(run: Run, source: ExternalSource, recorded: RecordedEpisodes) -> None:
     """Tell a run all recorded episodes; it asks for the tasks that it asked for then."""
-    told = 0
-    while told < len(recorded):
-        task = run.current_task()
-        if task is None:
-            raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
-        player = external_player(run, task, source)
-        while told < len(recorded) and (run.ONE_TASK or not task.over):
-            player.replay(recorded[told])
-            run.keep(as_block(told, [recorded[told]]))
-            told += 1
-        if task.over:
+    task, player = None, None
+    for told, episode in enumerate(recorded):
+        if task is None or player is None:
+            task = run.current_task()
+            if task is None:
+                raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
+            player = external_player(run, task, source)
+        player.replay(episode)
+        run.keep(as_block(told, [episode]))
+        if task.over and not run.ONE_TASK:
             run.finish_task(task)
+            player = None
+    if task is not None and task.over and run.ONE_TASK:
+        run.finish_task(task)

@@ -8,14 +8,15 @@ them, the players are chosen in ``players``, and ``saving`` writes down what the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy.typing as npt
 
 from covgame.episodes import Block
+from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.names import Names
 from covgame.notebook import facts_table
@@ -25,7 +26,10 @@ from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import RunFolder
-from covgame.types import BoolArray
+from covgame.types import BoolArray, Shape
+
+if TYPE_CHECKING:
+    from covgame.store.reading import RecordedEpisode, RecordedEpisodes
 
 Source = SimulatedSource | ExternalSource
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -180,6 +184,61 @@ class Run(ABC):
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts()) + self._further_html()
+
+    def episodes(self) -> Iterator[RecordedEpisode]:
+        """The recorded episodes, one after the other; however many there are, few are in memory.
+
+        Returns:
+            An iterator over episodes with ``state``, ``action``, ``reward``, ``next_state``
+            (arrays with a number per step), ``terminated``, ``truncated``, ``seed``, and in words
+            ``states`` and ``actions``.
+
+        Raises:
+            BadInput: No episodes were recorded.
+
+        Example:
+            >>> import tempfile, covgame as cg
+            >>> run = cg.cover("chain:states=3,horizon=4", "uniform:1/pair", out=tempfile.mkdtemp())
+            >>> first = next(run.episodes())
+            >>> first.number, len(first), first.truncated
+            (0, 4, True)
+        """
+        return self._recorded().recorded()
+
+    def steps(self, columns: Sequence[str] | None = None) -> Any:
+        """All recorded steps as an Arrow table; pandas and polars take it as it is.
+
+        ``run.steps().to_pandas()`` and ``polars.from_arrow(run.steps())`` do. A table of all steps
+        is in memory; ``episodes`` is for those who have more of them than that.
+
+        Args:
+            columns: Which columns, all if left out.
+
+        Returns:
+            A ``pyarrow.Table`` with a row per step.
+
+        Raises:
+            BadInput: No episodes were recorded, or there is no such column.
+
+        Example:
+            >>> import tempfile, covgame as cg
+            >>> run = cg.cover("chain:states=3,horizon=4", "uniform:1/pair", out=tempfile.mkdtemp())
+            >>> run.steps(["state", "action"]).num_rows == run.counts.visits.sum()
+            True
+        """
+        return self._recorded().table(columns)
+
+    def _recorded(self) -> RecordedEpisodes:
+        from covgame.store.reading import RecordedEpisodes
+
+        if self.folder is None:
+            raise BadInput(
+                "the episodes of a run are kept in its folder, and it has none: say out="
+            )
+        if self.by_counts:
+            raise BadInput(f"{self.folder.path} was played by counts, so it has no episodes")
+        shape = Shape(self.source.shape.horizon, self.n_states, self.source.shape.actions)
+        return RecordedEpisodes(self.folder.episodes, shape, self.names)
 
     @property
     def n_episodes(self) -> int:

@@ -135,20 +135,25 @@ class ExternalSource:
     def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
         drawn, step, paid = policy.is_stochastic, self.stepper.step, self.pay.rewards
         numbers = uniforms(self.seed, STREAM, episode, self.horizon).tolist() if drawn else []
-        observation, mask = self.stepper.reset(episode_seed(self.seed, STREAM, episode))
+        seed = episode_seed(self.seed, STREAM, episode)
+        observation, mask = self.stepper.reset(seed)
         self.masks.now = None
         state, last = self._state(observation, mask), self.horizon - 1
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         steps: list[tuple[int, int, float, int]] = []
-        cut_at: int | None = None
+        ended_in: int | None = None
+        cut_short = False
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
             observation, earned, terminated, truncated, mask = step(action)
             reward = _checked_reward(earned, paid)
-            following = END if terminated else self._state(observation, mask)
+            if terminated:
+                ended_in, following = self._last_state(observation), END
+            else:
+                following = self._state(observation, mask)
             if truncated and not terminated and h < last:
                 # Nobody gets further from here, whatever the state: for a learner it is over.
-                cut_at, following = following, END
+                ended_in, following, cut_short = following, END, True
             steps.append((state, action, reward, following))
             if terminated or truncated or h == last:
                 break
@@ -158,7 +163,7 @@ class ExternalSource:
                 revise = None  # the rest of this episode is off the map
             state = following
         self._check_return(steps)
-        return Episode.of_steps(steps, cut_at)
+        return Episode.of_steps(steps, ended_in, cut_short=cut_short, seed=seed)
 
     def _check_return(self, steps: list[tuple[int, int, float, int]]) -> None:
         most = self.pay.most
@@ -179,6 +184,10 @@ class ExternalSource:
         if mask is not None:
             self.masks.show(state, mask, self.shape.states)
         return state
+
+    def _last_state(self, observation: Any) -> int | None:
+        """Where an episode terminated; None if nothing is shown there."""
+        return None if observation is None else self._state(observation, None)
 
     def _action(self, policy: Policy, h: int, state: int, number: float) -> int:
         """The policy's action, as far as it has one and that is allowed."""

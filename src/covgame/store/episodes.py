@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from covgame.episodes import LAST, Block, Episode
+from covgame.episodes import Block
 from covgame.errors import BadInput
-from covgame.game.counts import Counts
 from covgame.store.folder import write_whole
-from covgame.types import END, BoolArray, Shape
+from covgame.types import END, BoolArray
 
 STEPS_PER_SHARD = 500_000
 NUMBERED = re.compile(r"part-\d{6,}\.parquet")
@@ -38,8 +35,17 @@ SCHEMA = pa.schema(
         ("reward", pa.float64()),
         ("next_state", pa.int64()),
         ("terminated", pa.bool_()),
+        ("truncated", pa.bool_()),
     ]
 )
+OLDER_SCHEMA = SCHEMA.remove(len(SCHEMA) - 1)
+"""That of covgame-run/1."""
+
+SEED = pa.field("seed", pa.int64())
+OBSERVATION, FINAL_OBSERVATION = "observation", "final_observation"
+FURTHER = ("seed", OBSERVATION, FINAL_OBSERVATION)
+"""Columns that runs have on environments that are played step by step."""
+
 WRITING = {
     "use_dictionary": ["stage", "state", "action", "reward", "next_state"],
     "column_encoding": {"episode": "DELTA_BINARY_PACKED"},
@@ -82,17 +88,12 @@ class EpisodeWriter:
     def _open_shard(self, number: int, episodes: int) -> pa.Table:
         """What was written of the open shard, as far as it counts."""
         path = self.folder / _name(number)
-        try:
-            table = pq.read_table(path)
-            if not table.schema.equals(SCHEMA):
-                raise BadInput(f"{path} has other columns than a run writes; {self.advice}")
-            table = table.filter(pa.compute.less(table["episode"], self.n_episodes))
-        except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{path} cannot be read; {self.advice}") from error
+        table = read_shard(path, self.advice)
+        table = table.filter(pa.compute.less(table["episode"], self.n_episodes))
         first = self.n_episodes - episodes
         if np.unique(table["episode"].to_numpy()).tolist() != list(range(first, self.n_episodes)):
             raise BadInput(f"{path} does not hold the episodes it should; {self.advice}")
-        return table.replace_schema_metadata(None)
+        return table
 
     @property
     def room(self) -> int:
@@ -130,7 +131,7 @@ class EpisodeWriter:
 
     def _write(self, tables: list[pa.Table]) -> None:
         """Which shard it is, the episodes say: ``add`` may have been broken off half-way."""
-        table = pa.concat_tables(tables).combine_chunks()
+        table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         number = table["episode"][0].as_py() // self.per_shard
         buffer = io.BytesIO()
         pq.write_table(table, buffer, **WRITING)
@@ -139,19 +140,52 @@ class EpisodeWriter:
 
 def as_table(block: Block) -> pa.Table:
     """The steps of a block with their episode and stage."""
-    first = np.cumsum(block.lengths) - block.lengths
+    last = np.cumsum(block.lengths) - 1
     episode = block.first_episode + np.arange(len(block))
-    stage = np.arange(len(block.state)) - np.repeat(first, block.lengths)
+    stage = np.arange(len(block.state)) - np.repeat(last + 1 - block.lengths, block.lengths)
+    terminated = block.next_state == END
+    truncated = np.zeros(len(block.state), dtype=np.bool_)
+    truncated[last] = ~terminated[last]
+    next_state = np.maximum(block.next_state, END)
+    if block.ended_in is not None:
+        next_state[last] = np.where(terminated[last], block.ended_in, next_state[last])
     columns: list[npt.NDArray[np.generic]] = [
         np.repeat(episode, block.lengths),
         stage.astype(np.int32),
         block.state,
         block.action.astype(np.int32),
         block.reward,
-        np.maximum(block.next_state, -1),
-        block.next_state == END,
+        next_state,
+        terminated,
+        truncated,
     ]
-    return pa.table(columns, schema=SCHEMA)
+    table = pa.table(columns, schema=SCHEMA)
+    if block.seeds is not None:
+        table = table.append_column(SEED, pa.array(np.repeat(block.seeds, block.lengths)))
+    return table
+
+
+def read_shard(path: Path, advice: str = RESTORE) -> pa.Table:
+    """The steps of a shard in the columns of today, whichever version has written it."""
+    try:
+        table = pq.read_table(path).replace_schema_metadata(None)
+    except (OSError, pa.ArrowException) as error:
+        raise BadInput(f"{path} cannot be read; {advice}") from error
+    if table.schema.equals(OLDER_SCHEMA):
+        table = table.append_column("truncated", pa.array(_open_ends(table)))
+    has_columns = table.select(range(min(len(SCHEMA), table.num_columns))).schema.equals(SCHEMA)
+    if not has_columns or not set(table.column_names[len(SCHEMA) :]) <= set(FURTHER):
+        raise BadInput(f"{path} has other columns than a run writes; {advice}")
+    if any(table[name].null_count for name in SCHEMA.names):
+        raise BadInput(f"{path} has empty places; {advice}")
+    return table
+
+
+def _open_ends(table: pa.Table) -> BoolArray:
+    """Last steps of episodes that did not terminate."""
+    last = np.append(np.diff(table["episode"].to_numpy()) != 0, True)[: len(table)]
+    open_end: BoolArray = last & ~table["terminated"].to_numpy()
+    return open_end
 
 
 def shards(folder: Path) -> list[Path]:
@@ -179,112 +213,3 @@ def _name(number: int) -> str:
 
 def _number(path: Path) -> int:
     return int(path.stem.removeprefix("part-"))
-
-
-class RecordedEpisodes:
-    """All steps of a run, in order, checked to be episodes of a world of this shape.
-
-    An episode that something cut short before the last stage is over there for a learner,
-    whatever state was shown.
-    """
-
-    def __init__(self, folder: Path, shape: Shape) -> None:
-        self.folder, self.shape = folder, shape
-        tables = [SCHEMA.empty_table(), *(self._read(path) for path in shards(folder))]
-        table = pa.concat_tables(tables)
-        self.steps: dict[str, Any] = {n: table[n].to_numpy() for n in table.column_names}
-        self._check()
-        first = np.flatnonzero(self.steps["stage"] == 0)
-        self.bounds = np.append(first, len(self.steps["stage"]))
-
-    def __len__(self) -> int:
-        return len(self.bounds) - 1
-
-    def __iter__(self) -> Iterator[Episode]:
-        return (self[number] for number in range(len(self)))
-
-    def __getitem__(self, number: int) -> Episode:
-        """An episode as its environment showed it."""
-        place = slice(self.bounds[number], self.bounds[number + 1])
-        state, action, reward, successor, terminated = (
-            self.steps[name][place]
-            for name in ("state", "action", "reward", "next_state", "terminated")
-        )
-        successor = np.where((successor == END) & ~terminated, LAST, successor)
-        cut_at = None
-        if len(state) < self.shape.horizon and not terminated[-1]:
-            cut_at, successor[-1] = int(successor[-1]), END
-        return Episode(state, action.astype(np.int64), reward, successor, cut_at)
-
-    def _read(self, path: Path) -> pa.Table:
-        try:
-            table = pq.read_table(path)
-        except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
-        if table.schema != SCHEMA:
-            raise BadInput(f"{path} does not hold the columns of an episode file")
-        return table
-
-    def _check(self) -> None:
-        """Steps lie in the world, one follows from the other, episodes are numbered from 0."""
-        H, S, A = self.shape.hsa
-        stage, state, action = (self.steps[name] for name in ("stage", "state", "action"))
-        following, episode = self.steps["next_state"], self.steps["episode"]
-        inside = (stage >= 0) & (stage < H) & (state >= 0) & (state < S) & (following < S)
-        inside &= (action >= 0) & (action < A) & np.isfinite(self.steps["reward"])
-        if not inside.all():
-            raise BadInput(
-                f"{self.folder} holds steps outside the world of this run, which has {H} stages, "
-                f"{S} states and {A} actions"
-            )
-        goes_on = np.diff(episode) == 0
-        chained = (np.diff(stage) == 1) & (state[1:] == following[:-1])
-        chained &= ~self.steps["terminated"][:-1]
-        begins = (np.diff(episode) == 1) & (stage[1:] == 0)
-        ordered = np.where(goes_on, chained, begins).all()
-        if len(stage) and not (ordered and episode[0] == 0 and stage[0] == 0):
-            raise BadInput(f"{self.folder} holds steps that do not make up episodes")
-
-    @property
-    def last_steps(self) -> BoolArray:
-        last: BoolArray = np.append(np.diff(self.steps["episode"]) != 0, True)
-        return last if len(self.steps["episode"]) else np.zeros(0, dtype=np.bool_)
-
-    def reward_range(self) -> tuple[float, float]:
-        """The least and the most that a step has paid."""
-        reward = self.steps["reward"]
-        return float(reward.min(initial=np.inf)), float(reward.max(initial=-np.inf))
-
-    def highest_return(self) -> float:
-        """The most that an episode has paid."""
-        if not len(self):
-            return -np.inf
-        return float(np.add.reduceat(self.steps["reward"], self.bounds[:-1]).max())
-
-    def is_cut_short(self, first: int = 0, last: int | None = None) -> bool:
-        """Whether one of the episodes ``first`` to ``last`` - 1 was, before the last stage."""
-        place = slice(self.bounds[first], self.bounds[len(self) if last is None else last])
-        open_end = self.last_steps[place] & ~self.steps["terminated"][place]
-        return bool((open_end & (self.steps["stage"][place] + 1 < self.shape.horizon)).any())
-
-    def counts(self, *, pooled: bool, first: int = 0, last: int | None = None) -> Counts:
-        """What a learner counts of the episodes ``first`` to ``last`` - 1."""
-        shape, counts = self.shape, Counts(self.shape, pooled=pooled)
-        place = slice(self.bounds[first], self.bounds[len(self) if last is None else last])
-        steps = {name: column[place] for name, column in self.steps.items()}
-        stage, state = steps["stage"].astype(np.int64), steps["state"]
-        ends = self.last_steps[place]
-        successor = steps["next_state"].copy()
-        successor[steps["terminated"] | (ends & (stage + 1 < shape.horizon))] = END
-        cell = stage * shape.pairs + state * shape.actions + steps["action"]
-        counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
-        earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
-        counts.reward_sums += earned.reshape(shape.hsa)
-        counts.starts += np.bincount(state[stage == 0], minlength=shape.states)
-        counts.n_episodes += int((stage == 0).sum())
-        moves = (stage + 1 < shape.horizon) | steps["terminated"] | (successor >= 0)
-        row = (cell % shape.pairs if pooled else cell)[moves]
-        width = shape.states + 1
-        pairs, times = np.unique(row * width + successor[moves] + 1, return_counts=True)
-        counts.table.add_many(pairs // width, pairs % width - 1, times)
-        return counts

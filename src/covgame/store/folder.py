@@ -18,7 +18,10 @@ from covgame.errors import BadInput
 from covgame.jsonfile import read_json
 from covgame.names import Names
 
-FORMAT = "covgame-run/1"
+FORMAT = "covgame-run/2"
+OLDER = ("covgame-run/1",)
+"""Episodes of the first format do not say in which state they terminated."""
+
 PLAY_AGAIN = "remove it, and resuming plays everything again"
 NAMELESS = "remove it, and states and actions are called by their numbers"
 MANIFEST = "run.json"
@@ -62,7 +65,7 @@ class RunFolder:
         if not (path / MANIFEST).is_file():
             raise BadInput(f"{path} is no run: it holds no {MANIFEST}")
         manifest = read_json(path / MANIFEST)
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, *OLDER):
             raise BadInput(f"{path / MANIFEST} is not in the format {FORMAT}")
         return cls(path, manifest)
 
@@ -73,6 +76,12 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         return bool(self.manifest.get("state") == "finished")
+
+    def bring_up_to_date(self) -> None:
+        """Before anything is written that older versions could not read."""
+        if self.manifest["format"] != FORMAT:
+            self.manifest["format"] = FORMAT
+            self.save_manifest()
 
     def save_manifest(self) -> None:
         write_whole(self.path / MANIFEST, _as_json(self.manifest))

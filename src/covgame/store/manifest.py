@@ -24,7 +24,7 @@ class GrowingRequest(BaseModel):
 class CoverManifest(BaseModel):
     """A run of ``cover``."""
 
-    format: Literal["covgame-run/1"]
+    format: Literal["covgame-run/1", "covgame-run/2"]
     command: Literal["cover"]
     environment: Annotated[str, Field(strict=True)]
     horizon: Annotated[int, Field(strict=True, ge=1)]
@@ -51,7 +51,7 @@ class CoverManifest(BaseModel):
 class LearningManifest(BaseModel):
     """A run of ``explore`` or ``identify``."""
 
-    format: Literal["covgame-run/1"]
+    format: Literal["covgame-run/1", "covgame-run/2"]
     command: Literal["explore", "identify"]
     environment: Annotated[str, Field(strict=True)]
     horizon: Annotated[int, Field(strict=True, ge=1)]

@@ -56,6 +56,7 @@ class Recorder:
                 f"{folder.path} was written to since it was opened; wait until the other process "
                 "is done, and resume again"
             )
+        folder.bring_up_to_date()
         advice = PLAY_AGAIN if source.repeats else RESTORE
         self.writer = EpisodeWriter(folder.episodes, horizon, played, advice=advice)
         self.saved = time.monotonic()

@@ -1,0 +1,290 @@
+"""The episodes of a run, read shard by shard: however many there are, one shard is in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from covgame.episodes import LAST, Episode
+from covgame.errors import BadInput
+from covgame.game.counts import Counts
+from covgame.names import Names
+from covgame.store.episodes import OBSERVATION, RESTORE, SCHEMA, read_shard, shards
+from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
+
+Columns = dict[str, Any]
+"""Steps by the names of their columns, as arrays."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedEpisode:
+    """One episode of a run, as it was recorded."""
+
+    number: int
+    state: IntArray  # (steps,)
+    action: IntArray  # (steps,)
+    reward: FloatArray  # (steps,)
+    next_state: IntArray  # (steps,); -1 after the last step if a model shows nothing there
+    terminated: bool  # whether a state ended it
+    truncated: bool  # whether time did
+    seed: int | None = None  # what the environment was reset with, where there is one
+    observations: Sequence[Any] | None = None  # one more than steps, if they were kept
+    names: Names = field(default_factory=Names, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    @property
+    def states(self) -> list[str]:
+        """What the states are called, in which actions were taken."""
+        return [self.names.state(state) for state in self.state.tolist()]
+
+    @property
+    def actions(self) -> list[str]:
+        """What the actions are called."""
+        return [self.names.action(action) for action in self.action.tolist()]
+
+    @property
+    def total_reward(self) -> float:
+        """What all steps paid together."""
+        return float(self.reward.sum())
+
+    def as_counted(self, horizon: int) -> Episode:
+        """The episode as a learner sees it: over where nobody gets any further.
+
+        If something cut it short before the last stage, it is over for a learner, whatever state
+        was shown.
+        """
+        successor, shown = self.next_state.copy(), int(self.next_state[-1])
+        cut_short = self.truncated and len(self) < horizon
+        ended_in = None
+        if self.terminated or cut_short:
+            ended_in, successor[-1] = None if shown == END else shown, END
+        elif shown == END:
+            successor[-1] = LAST
+        return Episode(
+            self.state, self.action, self.reward, successor, ended_in, cut_short, self.seed
+        )
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a pass over all steps finds beside their number."""
+
+    lowest_reward: float = np.inf
+    highest_reward: float = -np.inf
+    highest_return: float = -np.inf
+
+    def joined(self, steps: Columns) -> _Facts:
+        reward, first = steps["reward"], np.flatnonzero(steps["stage"] == 0)
+        returns = np.add.reduceat(reward, first) if len(first) else np.zeros(0)
+        return _Facts(
+            min(self.lowest_reward, float(reward.min(initial=np.inf))),
+            max(self.highest_reward, float(reward.max(initial=-np.inf))),
+            max(self.highest_return, float(returns.max(initial=-np.inf))),
+        )
+
+
+class RecordedEpisodes:
+    """All steps of a run, in order, checked to be episodes of a world of this shape."""
+
+    def __init__(self, folder: Path, shape: Shape, names: Names | None = None) -> None:
+        self.folder, self.shape, self.names = folder, shape, names or Names()
+        self.shards = shards(folder)
+        self.first = [_first_episode(path) for path in self.shards]
+        self._open: tuple[int, pa.Table] | None = None  # the shard that was read last
+
+    @cached_property
+    def _length(self) -> int:
+        if not self.shards:
+            return 0
+        table = self._shard(len(self.shards) - 1)
+        return int(table["episode"][-1].as_py()) + 1 if len(table) else 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def tables(self, first: int = 0, last: int | None = None) -> Iterator[pa.Table]:
+        """The steps of the episodes ``first`` to ``last`` - 1, a shard at a time."""
+        end = len(self) if last is None else last
+        if first >= end:
+            return
+        for number in range(bisect_right(self.first, first) - 1, len(self.shards)):
+            if self.first[number] >= end:
+                return
+            table = self._shard(number)
+            episode = table["episode"].to_numpy()
+            begin, stop = np.searchsorted(episode, [first, end]).tolist()
+            yield table.slice(begin, stop - begin)
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All steps at once."""
+        tables = [
+            table if columns is None else _selected(table, columns) for table in self.tables()
+        ]
+        nothing = SCHEMA.empty_table()
+        if not tables:
+            return nothing if columns is None else _selected(nothing, columns)
+        return pa.concat_tables(tables, promote_options="default")
+
+    def steps(self, first: int = 0, last: int | None = None) -> Iterator[Columns]:
+        """The same as arrays, without what only few runs have."""
+        for table in self.tables(first, last):
+            yield _columns(table)
+
+    def recorded(self) -> Iterator[RecordedEpisode]:
+        """One after the other, as they were recorded."""
+        for table in self.tables():
+            steps = _columns(table)
+            seeds = table["seed"] if "seed" in table.column_names else None
+            starts = np.flatnonzero(steps["stage"] == 0).tolist()
+            for begin, stop in zip(starts, [*starts[1:], len(table)], strict=True):
+                place = slice(begin, stop)
+                yield RecordedEpisode(
+                    int(steps["episode"][begin]),
+                    steps["state"][place],
+                    steps["action"][place].astype(np.int64),
+                    steps["reward"][place],
+                    steps["next_state"][place],
+                    bool(steps["terminated"][stop - 1]),
+                    bool(steps["truncated"][stop - 1]),
+                    None if seeds is None else seeds[begin].as_py(),
+                    self._observations(table, begin, stop),
+                    self.names,
+                )
+
+    def _observations(self, table: pa.Table, begin: int, stop: int) -> Sequence[Any] | None:
+        if OBSERVATION not in table.column_names:
+            return None
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Episode]:
+        """One after the other, as a learner counts them."""
+        return (one.as_counted(self.shape.horizon) for one in self.recorded())
+
+    def _shard(self, number: int) -> pa.Table:
+        """A shard, read and checked; the last one is kept, because often it is asked for again."""
+        if self._open is None or self._open[0] != number:
+            path = self.shards[number]
+            table = read_shard(path, RESTORE)
+            self._check(path, _columns(table), first=self._expected_first(number))
+            self._open = number, table
+        return self._open[1]
+
+    def _expected_first(self, number: int) -> int:
+        """The episode with which a shard has to begin: the one after the last of the others."""
+        return 0 if number == 0 else _last_episode(self.shards[number - 1]) + 1
+
+    def _check(self, path: Path, steps: Columns, first: int) -> None:
+        """Steps lie in the world, one follows from the other, episodes are numbered from 0."""
+        H, S, A = self.shape.hsa
+        stage, state, action = (steps[name] for name in ("stage", "state", "action"))
+        following, episode = steps["next_state"], steps["episode"]
+        inside = (stage >= 0) & (stage < H) & (state >= 0) & (state < S)
+        inside &= (following >= END) & (following < S)
+        inside &= (action >= 0) & (action < A) & np.isfinite(steps["reward"])
+        if not inside.all():
+            raise BadInput(
+                f"{path} holds steps outside the world of this run, which has {H} stages, "
+                f"{S} states and {A} actions (step {int(np.flatnonzero(~inside)[0])} of the file)"
+            )
+        over = steps["terminated"] | steps["truncated"]
+        goes_on = np.diff(episode) == 0
+        chained = (np.diff(stage) == 1) & (state[1:] == following[:-1]) & ~over[:-1]
+        begins = (np.diff(episode) == 1) & (stage[1:] == 0) & over[:-1]
+        ordered = np.where(goes_on, chained, begins).all()
+        ordered &= not (steps["terminated"] & steps["truncated"]).any()
+        if len(stage) and not (ordered and episode[0] == first and stage[0] == 0 and over[-1]):
+            raise BadInput(f"{path} holds steps that do not make up episodes")
+
+    # ------------------------------------------------------------------------ what they come to
+
+    @cached_property
+    def _facts(self) -> _Facts:
+        facts = _Facts()
+        for steps in self.steps():
+            facts = facts.joined(steps)
+        return facts
+
+    def reward_range(self) -> tuple[float, float]:
+        """The least and the most that a step has paid."""
+        return self._facts.lowest_reward, self._facts.highest_reward
+
+    def highest_return(self) -> float:
+        """The most that an episode has paid."""
+        return self._facts.highest_return
+
+    def is_cut_short(self, first: int = 0, last: int | None = None) -> bool:
+        """Whether one of the episodes ``first`` to ``last`` - 1 was, before the last stage."""
+        return any(_cut_short(steps, self.shape).any() for steps in self.steps(first, last))
+
+    def counts(self, *, pooled: bool, first: int = 0, last: int | None = None) -> Counts:
+        """What a learner counts of the episodes ``first`` to ``last`` - 1."""
+        counts = Counts(self.shape, pooled=pooled)
+        for steps in self.steps(first, last):
+            add_steps(counts, steps, over=steps["terminated"] | _cut_short(steps, self.shape))
+        return counts
+
+
+def add_steps(counts: Counts, steps: Columns, *, over: BoolArray) -> None:
+    """Count whole episodes; after the steps that ``over`` marks nobody gets any further."""
+    shape = counts.shape
+    stage, state, action = (steps[name].astype(np.int64) for name in ("stage", "state", "action"))
+    successor = np.where(over, END, steps["next_state"])
+    cell = stage * shape.pairs + state * shape.actions + action
+    counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
+    earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
+    counts.reward_sums += earned.reshape(shape.hsa)
+    counts.starts += np.bincount(state[stage == 0], minlength=shape.states)
+    counts.n_episodes += int((stage == 0).sum())
+    moves = over | (successor >= 0)
+    row = (cell % shape.pairs if counts.pooled else cell)[moves]
+    width = shape.states + 1
+    pairs, times = np.unique(row * width + successor[moves] + 1, return_counts=True)
+    counts.table.add_many(pairs // width, pairs % width - 1, times)
+
+
+def _cut_short(steps: Columns, shape: Shape) -> BoolArray:
+    """Steps after which something other than a state ended the episode, before the last stage."""
+    cut: BoolArray = steps["truncated"] & (steps["stage"] + 1 < shape.horizon)
+    return cut
+
+
+def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    for name in columns:
+        if name not in table.column_names:
+            known = ", ".join(table.column_names)
+            raise BadInput(f"steps have no column {name!r}; there are: {known}")
+    return table.select(list(columns))
+
+
+def _columns(table: pa.Table) -> Columns:
+    return {name: table[name].to_numpy() for name in SCHEMA.names}
+
+
+def _first_episode(path: Path) -> int:
+    return _episode_range(path)[0]
+
+
+def _last_episode(path: Path) -> int:
+    return _episode_range(path)[1]
+
+
+def _episode_range(path: Path) -> tuple[int, int]:
+    """The first and the last episode of a shard, as its footer says."""
+    try:
+        about = pq.read_metadata(path)
+        column = about.schema.names.index("episode")
+        groups = [about.row_group(i).column(column).statistics for i in range(about.num_row_groups)]
+        known = [one for one in groups if one is not None and one.has_min_max]
+        return min(one.min for one in known), max(one.max for one in known)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise BadInput(f"{path} cannot be read; {RESTORE}") from error
