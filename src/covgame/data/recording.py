@@ -76,10 +76,10 @@ class Recording:
     shape: Shape
     names: Names
     tables: Callable[[], Iterator[Any]]
+    schema: Any  # Arrow's, of the newest steps: older versions wrote fewer columns
     observation_space: Any = None  # Gymnasium's, where observations were kept
     action_space: Any = None  # that of the environment, where it has one
     action_values: Values | None = None  # by number, where the environment takes other values
-    has_observations: bool = False
     episodes: int = 0
     steps: int = 0
     cut: int = 0  # episodes that time has ended
@@ -96,10 +96,14 @@ class Recording:
         recorded = RecordedEpisodes(folder.episodes, shape)
         if not len(recorded):
             raise BadInput(f"{folder.path} has no episodes yet: covgame resume {folder.path}")
-        first = next(recorded.tables())
-        kept = "observation" in first.column_names
+        newest = next(recorded.tables(len(recorded) - 1)).schema
         spaces = _spaces(folder.manifest)
-        return cls(folder, shape, names, recorded.tables, *spaces, has_observations=kept)
+        return cls(folder, shape, names, recorded.tables, newest, *spaces)
+
+    @property
+    def has_observations(self) -> bool:
+        """Whether observations were kept."""
+        return "observation" in self.schema.names
 
     def batches(self) -> Iterator[Batch]:
         """All steps, a batch of whole episodes at a time."""
@@ -109,8 +113,8 @@ class Recording:
                 raise BadInput(
                     f"{self.folder.episodes} lacks the column observation from episode {first} on"
                 )
-            if len(table):
-                batch = Batch(table)
+            for part in _apart_by_seed(table):
+                batch = Batch(part)
                 yield batch
                 self.episodes += len(batch.ends)
                 self.steps += len(batch)
@@ -154,6 +158,15 @@ class Recording:
         """The actions, as the environment took them."""
         number = batch.column("action").astype(np.int64)
         return number if self.action_values is None else self.action_values[number]
+
+
+def _apart_by_seed(table: Any) -> Iterator[Any]:
+    """Steps that an older version recorded without a seed come first, and apart."""
+    unknown = table["seed"].null_count if "seed" in table.column_names else 0
+    if unknown:
+        yield table.slice(0, unknown).drop_columns(["seed"])
+    if unknown < len(table):
+        yield table.slice(unknown)
 
 
 def _is_text(column: Any) -> bool:

@@ -30,7 +30,7 @@ def write_csv(recording: Recording, draft: Path) -> None:
     }
     try:
         for batch in recording.batches():
-            for part in _slices(batch.table):
+            for part in _slices(_complete(batch.table, recording.schema)):
                 flat = _flat(part, labels)
                 if writer is None:
                     writer = pyarrow.csv.CSVWriter(str(draft), flat.schema)
@@ -38,6 +38,15 @@ def write_csv(recording: Recording, draft: Path) -> None:
     finally:
         if writer is not None:
             writer.close()
+
+
+def _complete(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """With empty columns for what an older version did not record."""
+    columns = [
+        table[field.name] if field.name in table.column_names else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def _slices(table: pa.Table) -> Iterator[pa.Table]:
