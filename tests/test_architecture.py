@@ -37,10 +37,22 @@ MAY_IMPORT = {
     "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
+    "data": BASE
+    | {
+        "mdp",
+        "targets",
+        "flow",
+        "game",
+        "kernels",
+        "pac",
+        "sources",
+        "store",
+        "planning",
+        "report",
+    },
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
-    | {"report"},
-    "data": BASE | {"sources", "store", "runs"},
+    | {"report", "data"},
     "report": BASE | {"planning", "runs"},
     "comparison": BASE
     | {
@@ -64,8 +76,13 @@ HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/compiling.py"},
     "gymnasium": {"sources/gymnasium_envs.py", "sources/spaces.py"},
-    "pyarrow": {"store/episodes.py", "store/reading.py", "comparison/results.py"}
-    | {"data/to_csv.py"},
+    "pyarrow": {
+        "store/episodes.py",
+        "store/reading.py",
+        "comparison/results.py",
+        "data/tables.py",
+        "data/to_csv.py",
+    },
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},

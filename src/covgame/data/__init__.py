@@ -1,1 +1,1 @@
-"""Steps for other tools, and from them."""
+"""Data that are there already, read from wherever they lie; and runs, for other tools."""

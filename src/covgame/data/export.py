@@ -8,16 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from covgame.data import to_d3rlpy, to_minari
 from covgame.data.recording import Recording
 from covgame.errors import BadInput
 from covgame.notebook import facts_table
-from covgame.runs.run import Run
 from covgame.store.folder import RunFolder
 
 FORMATS = ("minari", "d3rlpy", "csv")
+
+
+class InFolder(Protocol):
+    """A run, as far as it matters here."""
+
+    @property
+    def folder(self) -> RunFolder | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Exported:
 
 
 def export(
-    run: str | Path | Run, *, to: Literal["minari", "d3rlpy", "csv"], out: str | Path
+    run: str | Path | InFolder, *, to: Literal["minari", "d3rlpy", "csv"], out: str | Path
 ) -> Exported:
     """Write the recorded episodes of a run for other tools.
 
@@ -109,8 +115,8 @@ def export(
     )
 
 
-def _folder(run: str | Path | Run) -> RunFolder:
-    if not isinstance(run, Run):
+def _folder(run: str | Path | InFolder) -> RunFolder:
+    if isinstance(run, str | Path):
         return RunFolder.open(run)
     if run.folder is None:
         raise BadInput("the episodes of a run are kept in its folder, and it has none: say out=")

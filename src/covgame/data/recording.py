@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -169,14 +170,17 @@ def _apart_by_seed(table: Any) -> Iterator[Any]:
         yield table.slice(unknown)
 
 
+def _observations() -> Any:
+    """The room that knows how observations are kept; only runs that keep them need it."""
+    return import_module("covgame.sources.observations")
+
+
 def _is_text(column: Any) -> bool:
     return str(column.type) in ("string", "large_string")
 
 
 def _values(column: Any, space: Any) -> Parts:
-    from covgame.sources.observations import values_of
-
-    found: Parts = values_of(column, space)
+    found: Parts = _observations().values_of(column, space)
     return found
 
 
@@ -198,8 +202,7 @@ def _spaces(manifest: dict[str, Any]) -> tuple[Any, Any, Values | None]:
     described = manifest.get("observation_space"), manifest.get("action_space")
     if described == (None, None):
         return None, None, None
-    from covgame.sources.observations import space_from_json
-
+    space_from_json = _observations().space_from_json
     observations, actions = (
         None if content is None else space_from_json(content) for content in described
     )

@@ -1,7 +1,7 @@
 """Episodes as a Minari dataset: its HDF5 layout and its metadata, without Minari itself.
 
 Minari's own writer takes 2 ms an episode, in HDF5; its Arrow layout has two files for each. What
-``minari.load_dataset`` reads is a group per episode, and that can be written quickly (``hdf5.py``).
+``minari.load_dataset`` reads is a group per episode, and that can be written quickly (``hdf5_groups.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import covgame
-from covgame.data.hdf5 import LONGEST_NAME, GroupsFile, Tree, Values
+from covgame.data.hdf5_groups import LONGEST_NAME, GroupsFile, Tree, Values
 from covgame.data.recording import Batch, Parts, Recording
 from covgame.errors import BadInput
 from covgame.store.folder import MANIFEST

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from covgame.errors import BadInput
 from covgame.jsonfile import check_content
 from covgame.pac.principle import Suprema
 from covgame.runs.algorithms import algorithm_for, pay_of
+from covgame.runs.given import AnyData, load_given, read_given
 from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import (
@@ -42,6 +44,7 @@ def explore(
     stage_dependent: bool = False,
     most_states: int | None = None,
     force: bool = False,
+    start_from: AnyData | None = None,
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | bool | None = None,
 ) -> Exploration:
@@ -74,6 +77,9 @@ def explore(
         most_states: An upper bound on the number of states, where they are discovered (certified).
             The fewer, the fewer episodes; a run that sees more ends as a failure.
         force: Begin also what will not end in a lifetime.
+        start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
+            (certified). They must be whole episodes of this environment, chosen without looking
+            ahead.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
@@ -101,7 +107,7 @@ def explore(
         most_states=most_states,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
-    run = cast("Exploration", start(environment, settings, force=force))
+    run = cast("Exploration", start(environment, settings, force=force, data=start_from))
     return _to_the_end(run, out, progress)
 
 
@@ -126,6 +132,7 @@ def identify(
     stage_dependent: bool = False,
     most_states: int | None = None,
     force: bool = False,
+    start_from: AnyData | None = None,
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | bool | None = None,
 ) -> Identification:
@@ -159,6 +166,9 @@ def identify(
         most_states: An upper bound on the number of states, where they are discovered (certified).
             The fewer, the fewer episodes; a run that sees more ends as a failure.
         force: Begin also what will not end in a lifetime.
+        start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
+            (certified). They must be whole episodes of this environment, chosen without looking
+            ahead.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
@@ -185,7 +195,7 @@ def identify(
         reward_range, return_range, most_successors, stage_dependent, most_states,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
-    run = cast("Identification", start(environment, settings, force=force))
+    run = cast("Identification", start(environment, settings, force=force, data=start_from))
     return _to_the_end(run, out, progress)
 
 
@@ -202,10 +212,20 @@ def start(
     settings: LearnSettings,
     *,
     force: bool = False,
+    data: AnyData | None = None,
 ) -> Exploration | Identification:
-    """A run before its first episode; one that cannot end is refused, with what it would take."""
+    """A run before its first episode; one that cannot end is refused, with what it would take.
+
+    ``data`` is what others have collected already.
+    """
     environment = as_environment(env)
-    run = _opened(environment, settings)()
+    if data is not None and settings.preset != "certified":
+        raise BadInput(
+            "the paper's algorithms count their own episodes alone; --from needs --preset certified"
+        )
+    if data is not None and settings.play == "counts":
+        raise BadInput("--from starts from episodes, and --play counts has none; use --play exact")
+    run = _opened(environment, settings, data=data)()
     if run.by_counts:
         check_can_be_counted(environment)
     check_possible(run, run.forecast, force=force)
@@ -226,7 +246,10 @@ def reopen(
 
 
 def _opened(
-    environment: Environment, settings: LearnSettings, folder: RunFolder | None = None
+    environment: Environment,
+    settings: LearnSettings,
+    folder: RunFolder | None = None,
+    data: AnyData | None = None,
 ) -> Callable[[], Exploration | Identification]:
     """Open the source, and say how a run on it begins."""
     source = environment.open(
@@ -236,10 +259,13 @@ def _opened(
         most_states=settings.most_states,
     )
     check_has_confidence_sets(environment, source)
+    first = [] if folder else read_given(data, environment, source)
     kind = Exploration if settings.command == "explore" else Identification
 
     def begin() -> Exploration | Identification:
         algorithm, forecast = algorithm_for(environment, settings, source)
-        return kind(environment, settings, source, algorithm, forecast, folder=folder)
+        run = kind(environment, settings, source, algorithm, forecast, folder=folder)
+        run.start_from(load_given(folder, source.shape) if folder else first)
+        return run
 
     return begin

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import platform
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covgame.errors import BadInput
+from covgame.runs.given import write_given
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
 from covgame.sources.maps import FUNCTION
@@ -38,10 +40,19 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         "by_name": environment.by_name,
         **environment.reading.texts(),
     }
-    manifest = {**about, **run.manifest(), "versions": versions()}
+    given = [{**one.to_dict(), "left_out": one.left_out} for one in run.given]
+    manifest = {**about, **run.manifest(), "given": given, "versions": versions()}
     path = Path(out) if out is not None else fresh_folder(environment.name)
-    run.folder = RunFolder.create(path, manifest, files)
+    run.folder = RunFolder.create(path, manifest, files, partial(_keep_given, run))
     return run.folder
+
+
+def _keep_given(run: Run, folder: RunFolder) -> None:
+    """Data that a run starts from are there before anybody could resume it."""
+    write_given(folder.path, run.given)
+    keys = run.source.state_keys
+    if run.given and keys is not None:
+        folder.save_states(keys, run.source.state_labels)
 
 
 def environment_of(folder: RunFolder, env: Any = None) -> Environment:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -133,9 +134,7 @@ class EpisodeWriter:
         """Which shard it is, the episodes say: ``add`` may have been broken off half-way."""
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         number = table["episode"][0].as_py() // self.per_shard
-        buffer = io.BytesIO()
-        pq.write_table(table, buffer, **WRITING)
-        write_whole(self.folder / _name(number), buffer.getbuffer())
+        write_shard(self.folder, number, table)
 
 
 def as_table(block: Block) -> pa.Table:
@@ -163,6 +162,19 @@ def as_table(block: Block) -> pa.Table:
     if block.seeds is not None:
         table = table.append_column(SEED, pa.array(np.repeat(block.seeds, block.lengths)))
     return table
+
+
+def write_shard(folder: Path, number: int, table: pa.Table) -> None:
+    """A table of steps as a file, whole or not at all."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, **WRITING)
+    write_whole(folder / _name(number), buffer.getbuffer())
+
+
+def table_of_columns(columns: Mapping[str, npt.NDArray[np.generic]]) -> pa.Table:
+    """Steps by the names of their columns."""
+    kinds = {field.name: field.type.to_pandas_dtype() for field in SCHEMA}
+    return pa.table([columns[name].astype(kind) for name, kind in kinds.items()], schema=SCHEMA)
 
 
 def read_shard(path: Path, advice: str = RESTORE) -> pa.Table:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covgame.data import hdf5
-from covgame.data.hdf5 import GroupsFile
+from covgame.data import hdf5_groups
+from covgame.data.hdf5_groups import GroupsFile
 
 h5py = pytest.importorskip("h5py")
 
@@ -92,7 +92,7 @@ def test_the_tree_of_names_at_its_edges(tmp_path: Path, groups: int) -> None:
 
 def test_deeper_trees_and_smaller_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("NAMES_PER_LEAF", 4), ("CHILDREN", 2), ("GROUPS_AT_ONCE", 7)):
-        monkeypatch.setattr(hdf5, name, value)
+        monkeypatch.setattr(hdf5_groups, name, value)
     check(tmp_path / "file", written(tmp_path / "file", [[1] * 50, [2, 3] * 30]))
 
 
@@ -119,14 +119,14 @@ def test_the_library_writes_on(tmp_path: Path) -> None:
 
 def test_names_are_in_the_order_of_their_letters() -> None:
     for groups in (1, 9, 10, 11, 101, 2345):
-        order = hdf5._as_text_orders(groups).tolist()
+        order = hdf5_groups._as_text_orders(groups).tolist()
         assert order == sorted(range(groups), key=str)
 
 
 def test_long_numbers_take_longer_names() -> None:
     numbers = np.array([0, 9, 10, 9_999_999, 10_000_000, 10**15 - 1, 10**15])
     expected = [(len(f"episode_{n}") + 1 + 7) // 8 * 8 for n in numbers.tolist()]
-    assert hdf5._name_widths(numbers).tolist() == expected
+    assert hdf5_groups._name_widths(numbers).tolist() == expected
 
 
 def test_a_file_that_is_not_closed_is_none(tmp_path: Path) -> None:
