@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import covgame as cg
+from covgame.data.to_minari import write_minari
 from tests.exported import ENDING, ending_run, episodes_of, lake_run
 
 minari = pytest.importorskip("minari")
@@ -202,3 +204,120 @@ def test_a_path_is_a_folder_of_its_own() -> None:
     assert done.load == 'minari.MinariDataset("deep/er/ending-v3/data")'
     assert dataset.id == "ending-v3"
     assert not Path("deep/er/namespace_metadata.json").exists()
+
+
+# ------------------------------------------------------------------------------ kept observations
+
+
+def kept(space: Any, inside: Any, after: Any) -> Any:
+    """A recording of two episodes, of two steps and one, whose observations were kept."""
+    import pyarrow as pa
+
+    from covgame.data.recording import Recording
+    from covgame.names import Names
+    from covgame.store.folder import RunFolder
+    from covgame.types import Shape
+
+    last = [None, after[0], after[1]]
+    table = pa.table(
+        {
+            "episode": [0, 0, 1],
+            "state": [0, 1, 0],
+            "action": [1, 0, 1],
+            "reward": [0.5, 0.0, 1.0],
+            "next_state": [1, 0, 1],
+            "terminated": [False, False, True],
+            "truncated": [False, True, False],
+            "observation": inside,
+            "final_observation": pa.array(last, inside.type),
+        }
+    )
+    folder = RunFolder(Path("run"), {"environment": "py:some:thing", "command": "cover", "seed": 0})
+    values = np.array([[-1.0], [1.0]], dtype=np.float32)
+    actions = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    return Recording(
+        folder, Shape(2, 2, 2), Names(), lambda: iter([table]), table.schema, space, actions, values
+    )
+
+
+def as_values(column: Any, space: Any) -> Any:
+    """What ``values_of`` promises, the simple way."""
+    rows = column.to_pylist()
+    if isinstance(space, spaces.Dict):
+        return {k: as_values(_part(column, k), part) for k, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(as_values(_part(column, str(i)), s) for i, s in enumerate(space.spaces))
+    if isinstance(space, spaces.Box):
+        return np.array(rows, dtype=space.dtype).reshape(len(rows), *space.shape)
+    if isinstance(space, spaces.Discrete):
+        return np.array(rows, dtype=np.int64)
+    return rows
+
+
+def _part(column: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    return pa.chunked_array([pa.array([row[name] for row in column.to_pylist()])])
+
+
+PICTURE = spaces.Box(0, 255, (40, 33), np.uint8)
+OBSERVED = [
+    (spaces.Box(-9.0, 9.0, (2, 2), np.float64), [[0.0, 1.0, 2.0, 3.0]] * 3, [[4.0] * 4, [5.0] * 4]),
+    (PICTURE, [list(range(250)) * 5 + [7] * 70] * 3, [[1] * 1320, [2] * 1320]),
+    (spaces.Discrete(5, start=3), [3, 4, 5], [6, 7]),
+    (spaces.Text(20), ["abc", "de", "f"], ["longerthanothers", "x"]),
+    (
+        spaces.Dict({"where": spaces.Box(0, 9, (2,), np.int32), "key": spaces.Discrete(2)}),
+        [{"where": [1, 2], "key": 0}, {"where": [3, 4], "key": 1}, {"where": [5, 6], "key": 0}],
+        [{"where": [7, 8], "key": 1}, {"where": [9, 0], "key": 1}],
+    ),
+    (
+        spaces.Tuple([spaces.Discrete(3), spaces.Text(5)]),
+        [{"0": 0, "1": "ab"}, {"0": 1, "1": "c"}, {"0": 2, "1": "d"}],
+        [{"0": 2, "1": "e"}, {"0": 0, "1": "fghij"}],
+    ),
+    (None, ['{"a": "ü"}', "[1]", "null"], ["2", '"three"']),
+]
+
+
+@pytest.mark.parametrize(("space", "inside", "after"), OBSERVED, ids=lambda part: str(part)[:12])
+def test_kept_observations_are_what_minari_shows(
+    monkeypatch: pytest.MonkeyPatch, space: Any, inside: Any, after: Any
+) -> None:
+    import pyarrow as pa
+
+    column = pa.array(inside)
+    if isinstance(space, spaces.Box):
+        column = pa.array(inside, pa.list_(pa.from_numpy_dtype(space.dtype), len(inside[0])))
+    recording = kept(space, column, after)
+    monkeypatch.setattr("covgame.data.recording._values", as_values)
+    write_minari(recording, Path("kept-v0"), "kept-v0")
+    dataset = minari.MinariDataset("kept-v0/data")
+    if space is not None:
+        assert dataset.observation_space == space
+    assert dataset.action_space == spaces.Box(-1.0, 1.0, (1,), np.float32)
+    shown = [[inside[0], inside[1], after[0]], [inside[2], after[1]]]
+    for episode, rows in zip(dataset, shown, strict=True):
+        expected = as_values(pa.chunked_array([pa.array(rows, column.type)]), space)
+        assert_same(episode.observations, expected)
+    assert dataset[0].actions.tolist() == [[1.0], [-1.0]]
+    assert dataset[1].terminations.tolist() == [True]
+    text = dataset.observation_space
+    if isinstance(text, spaces.Text):
+        assert all(text.contains(one) for episode in dataset for one in episode.observations)
+
+
+def assert_same(one: Any, other: Any) -> None:
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name, part in one.items():
+            assert_same(part, other[name])
+    elif isinstance(one, tuple):
+        for part, its in zip(one, other, strict=True):
+            assert_same(part, its)
+    elif isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    else:
+        assert one == other

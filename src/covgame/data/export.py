@@ -23,7 +23,7 @@ class InFolder(Protocol):
     """A run, as far as it matters here."""
 
     @property
-    def folder(self) -> RunFolder | None: ...  # noqa: D102
+    def folder(self) -> RunFolder | None: ...
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Episodes as a Minari dataset: its HDF5 layout and its metadata, without Minari itself.
 
 Minari's own writer takes 2 ms an episode, in HDF5; its Arrow layout has two files for each. What
-``minari.load_dataset`` reads is a group per episode, and that can be written quickly (``hdf5_groups.py``).
+``minari.load_dataset`` reads is a group per episode, and ``hdf5_groups.py`` writes these quickly.
 """
 
 from __future__ import annotations
