@@ -53,7 +53,7 @@ MAY_IMPORT = {
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
     | {"report", "data"},
-    "report": BASE | {"planning", "runs"},
+    "report": BASE | {"planning", "runs", "data"},
     "comparison": BASE
     | {
         "mdp",
@@ -177,7 +177,7 @@ def test_the_map_of_rooms_is_true() -> None:
 
 MOST_LINES = 500
 MOST_PARAMETERS = 8
-VERBS = {"cover", "explore", "identify", "plan"}
+VERBS = {"cover", "explore", "identify", "plan", "audit"}
 """Public verbs and the commands behind them may take as many options as there are."""
 
 

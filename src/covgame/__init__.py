@@ -1,5 +1,6 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
+from covgame.data.audit import Audit, audit
 from covgame.data.export import Exported, export
 from covgame.episodes import LAST, Episode
 from covgame.errors import (
@@ -45,6 +46,7 @@ __all__ = [
     "LAST",
     "Adversary",
     "AdversaryState",
+    "Audit",
     "BadInput",
     "Checked",
     "Counts",
@@ -76,6 +78,7 @@ __all__ = [
     "TooLarge",
     "UnknownModel",
     "UnreachableTarget",
+    "audit",
     "bins",
     "cells",
     "certify",

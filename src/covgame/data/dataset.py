@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from covgame.data.numbering import ActionNumbers, KnownStates, StateNumbers, numbered
-from covgame.data.steps import Assembler, Chunk, Steps
+from covgame.data.steps import COLUMNS, Assembler, Chunk, Steps
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import is_file
 from covgame.memory import require_room
-from covgame.names import Names
+from covgame.names import Names, closest
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
@@ -100,7 +100,7 @@ class Dataset:
         self._origin_names, self._world_names = origin.names, numbering.names
         self.n_episodes = self.n_steps = self.left_out = 0
         self.longest = 0
-        self.cut_short = False  # whether an episode was truncated before the horizon
+        self._shortest_cut = 2**62  # steps of the shortest episode that was truncated
         self.has_rewards = False
         self.reward_range = (np.inf, -np.inf)
         self.highest_return = -np.inf
@@ -120,6 +120,20 @@ class Dataset:
     def n_actions(self) -> int:
         """How many actions there are."""
         return self._actions.size
+
+    @property
+    def knows_states(self) -> bool:
+        """Whether it is known how many states there are, seen or not."""
+        return self._states.limit is not None
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether an episode was truncated before the horizon."""
+        return self.is_cut_before(self.horizon)
+
+    def is_cut_before(self, horizon: int) -> bool:
+        """Whether an episode was truncated before its so many-th step."""
+        return self._shortest_cut < horizon
 
     @property
     def shape(self) -> Shape:
@@ -178,9 +192,6 @@ class Dataset:
             raise BadInput(f"{self.name} holds no steps")
         self.n_episodes, self.left_out = assembler.n_episodes, assembler.left_out
         self.has_rewards = assembler.has_rewards
-        self.cut_short = self._shortest_cut < self.horizon
-
-    _shortest_cut = 2**62
 
 
 def _count(counts: Counts, steps: Steps) -> None:
@@ -281,6 +292,9 @@ def open_all(
         raise BadInput(f"name the data: {KINDS}")
     if horizon is not None and horizon < 1:
         raise BadInput(f"the horizon must be at least 1, not {horizon}")
+    for ours in columns or {}:
+        if ours not in COLUMNS:
+            raise BadInput(f"{ours!r} is no column of ours; {closest(ours, COLUMNS)}")
     origins = [_origin(str(path), columns or {}) for path in paths]
     if numbering is None:
         numbering = _numbering(origins, environment, states)
@@ -346,6 +360,17 @@ def _origin(name: str, columns: Mapping[str, str]) -> Origin:
     return found
 
 
+def _states_of(folder: RunFolder, names: Names) -> int | None:
+    """How many states the world of a run has, where it was known to the run."""
+    if names.states is not None:
+        return len(names.states)
+    if names.grid is not None:
+        return names.grid[0] * names.grid[1]
+    arrays = folder.load_counts() or {}
+    visits = arrays.get("visits")
+    return int(visits.shape[1]) if visits is not None and visits.ndim == 3 else None
+
+
 def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
     from covgame.data.tables import TableReader, files_in
 
@@ -357,12 +382,17 @@ def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
                 f"{path} holds no episodes; a run that is played by counts keeps none, play it "
                 "with --play exact"
             )
-        horizon = folder.manifest.get("horizon")
+        horizon, names, keys = (
+            folder.manifest.get("horizon"),
+            folder.load_names(),
+            folder.load_states(),
+        )
         return Origin(
             TableReader(files),
-            folder.load_names(),
+            names,
             horizon if isinstance(horizon, int) else None,
-            folder.load_states(),
+            keys,
+            states=_states_of(folder, names) if keys is None else None,
         )
     from covgame.data.minari_data import is_minari, minari_folder
 
