@@ -340,3 +340,18 @@ def test_discovered_states_are_counted_as_they_were_found(here: Path) -> None:
     labels = recording.state_labels()
     assert labels is not None
     assert labels[0] == "(room, 0)"
+
+
+def test_an_audit_of_the_export_says_what_one_of_the_run_does(here: Path) -> None:
+    """What is written is what covgame itself reads from these formats."""
+    pytest.importorskip("h5py")
+    run, said = lake_run(here), []
+    cg.export(run, to="csv", out="lake.csv")
+    cg.export(run, to="d3rlpy", out="lake.npz")
+    cg.export(run, to="minari", out="test/lake-v0")
+    for data in ("run", "lake.csv", "lake.npz", "minari:test/lake-v0"):
+        found = cg.audit(data, "uniform:9/pair", env="gym:FrozenLake-v1").to_dict()
+        said.append((found["episodes"], found["covered"], found["uncovered"]))
+    assert said[0][0] == run.n_episodes
+    assert said[0][2]
+    assert said == [said[0]] * 4
