@@ -2,7 +2,7 @@
 
     python3 dev.py bench exporting [--quick]
 
-A simulated run of ten million steps in short episodes, the harder case. Every measurement has a
+A simulated run of ten million steps in short episodes. Every measurement has a
 process of its own, whose growth is the memory; medians of three, in turn.
 """
 
