@@ -292,6 +292,27 @@ def first_visit() -> str:
     return table([*heads, "covgame / model known", "longest run / median"], rows)
 
 
+def exporting() -> str:
+    """Seconds of every export beside the bare read, and memory."""
+    rows, read = [], 1.0
+    for row in _results.read("exporting")["rows"]:
+        if row["what"] == "read":
+            read = row["seconds"]
+        rows.append(
+            [
+                f"{row['steps']:,}",
+                f"{row['horizon']:,}",
+                {"read": "bare read of the Parquet files"}.get(row["what"], row["what"]),
+                in_seconds(row["seconds"]),
+                f"{row['seconds'] / read:.1f} x",
+                f"{row['written']:,.0f} MB" if row["written"] else "-",
+                f"{row['MB']:,.0f} MB",
+            ]
+        )
+    heads = ["steps", "steps an episode", "export", "time", "beside the read", "written", "memory"]
+    return table(heads, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "min_flow": min_flow,
     "backward_induction": backward_induction,
@@ -310,4 +331,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "known_limit": known_limit,
     "learner_limit": learner_limit,
     "first_visit": first_visit,
+    "exporting": exporting,
 }
