@@ -188,8 +188,9 @@ def read_shard(path: Path, advice: str = RESTORE) -> pa.Table:
     has_columns = table.select(range(min(len(SCHEMA), table.num_columns))).schema.equals(SCHEMA)
     if not has_columns or not set(table.column_names[len(SCHEMA) :]) <= set(FURTHER):
         raise BadInput(f"{path} has other columns than a run writes; {advice}")
-    if any(table[name].null_count for name in SCHEMA.names):
-        raise BadInput(f"{path} has empty places; {advice}")
+    empty = [name for name in SCHEMA.names if table[name].null_count]
+    if empty:
+        raise BadInput(f"{path} has empty places in the column {empty[0]}; {advice}")
     return table
 
 

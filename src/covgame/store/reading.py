@@ -188,22 +188,32 @@ class RecordedEpisodes:
         H, S, A = self.shape.hsa
         stage, state, action = (steps[name] for name in ("stage", "state", "action"))
         following, episode = steps["next_state"], steps["episode"]
-        inside = (stage >= 0) & (stage < H) & (state >= 0) & (state < S)
-        inside &= (following >= END) & (following < S)
-        inside &= (action >= 0) & (action < A) & np.isfinite(steps["reward"])
-        if not inside.all():
-            raise BadInput(
-                f"{path} holds steps outside the world of this run, which has {H} stages, "
-                f"{S} states and {A} actions (step {int(np.flatnonzero(~inside)[0])} of the file)"
-            )
+        for column, wrong, world in (
+            ("stage", (stage < 0) | (stage >= H), f"{H} stages"),
+            ("state", (state < 0) | (state >= S), f"{S} states"),
+            ("next_state", (following < END) | (following >= S), f"{S} states"),
+            ("action", (action < 0) | (action >= A), f"{A} actions"),
+            ("reward", ~np.isfinite(steps["reward"]), "finite rewards"),
+        ):
+            _refuse_any(path, column, wrong, steps, f"outside the world of this run ({world})")
+        if not len(stage):
+            return
         over = steps["terminated"] | steps["truncated"]
-        goes_on = np.diff(episode) == 0
-        chained = (np.diff(stage) == 1) & (state[1:] == following[:-1]) & ~over[:-1]
-        begins = (np.diff(episode) == 1) & (stage[1:] == 0) & over[:-1]
-        ordered = np.where(goes_on, chained, begins).all()
-        ordered &= not (steps["terminated"] & steps["truncated"]).any()
-        if len(stage) and not (ordered and episode[0] == first and stage[0] == 0 and over[-1]):
-            raise BadInput(f"{path} holds steps that do not make up episodes")
+        ends, begins = (
+            np.append(np.diff(episode) != 0, True),
+            np.append(True, np.diff(episode) != 0),
+        )
+        expected = first + np.cumsum(begins) - 1
+        counted = np.arange(len(stage)) - np.flatnonzero(begins)[expected - first]
+        chained = np.append(True, state[1:] == following[:-1]) | begins
+        for column, wrong in (
+            ("episode", episode != expected),
+            ("stage", stage != counted),
+            ("state", ~chained),
+            ("terminated", steps["terminated"] & steps["truncated"]),
+            ("truncated", over != ends),
+        ):
+            _refuse_any(path, column, wrong, steps, "so that the steps do not make up episodes")
 
     # ------------------------------------------------------------------------ what they come to
 
@@ -256,6 +266,13 @@ def _cut_short(steps: Columns, shape: Shape) -> BoolArray:
     """Steps after which something other than a state ended the episode, before the last stage."""
     cut: BoolArray = steps["truncated"] & (steps["stage"] + 1 < shape.horizon)
     return cut
+
+
+def _refuse_any(path: Path, column: str, wrong: BoolArray, steps: Columns, why: str) -> None:
+    """Name the first row that is wrong, if there is one."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise BadInput(f"{path}, row {row}, column {column}: {steps[column][row]}, {why}")
 
 
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
