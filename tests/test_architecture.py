@@ -62,8 +62,17 @@ NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/compiling.py"},
-    "gymnasium": {"sources/gymnasium_envs.py", "sources/spaces.py"},
-    "pyarrow": {"store/episodes.py", "comparison/results.py"},
+    "gymnasium": {
+        "sources/gymnasium_envs.py",
+        "sources/spaces.py",
+        "sources/observations.py",
+    },
+    "pyarrow": {
+        "store/episodes.py",
+        "store/observations.py",
+        "store/reading.py",
+        "comparison/results.py",
+    },
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},

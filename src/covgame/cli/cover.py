@@ -70,6 +70,7 @@ def cover(
     horizon: int | None,
     states: str | None,
     actions: str | None,
+    keep_observations: bool,
     seed: int,
     preset: Literal["default", "paper"],
     delta: float,
@@ -94,8 +95,9 @@ def cover(
       covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
     """
     settings = CoverSettings(
-        seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary
-    )
+        seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary,
+        keep_observations,
+    )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     if target is None:
         say_unless(quiet, NO_TARGET)

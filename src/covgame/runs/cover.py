@@ -16,7 +16,7 @@ from covgame.jsonfile import check_content
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import to_the_end
-from covgame.runs.refusals import check_can_be_counted
+from covgame.runs.refusals import check_can_be_counted, check_has_folder
 from covgame.runs.saving import create_folder, environment_of
 from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.sources.environments import as_environment
@@ -43,6 +43,7 @@ def cover(
     play: CoverPlay = "exact",
     planner: Planner | Peer | str | None = None,
     adversary: Adversary | str | None = None,
+    keep_observations: bool = False,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | bool | None = None,
 ) -> Coverage:
@@ -73,6 +74,8 @@ def cover(
         planner: A planner or peer of your own in the place of ours: an object, or
             ``"py:module:name"``.
         adversary: The same for the adversary.
+        keep_observations: Record observations as they are shown, beside the numbers of states:
+            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         out: A folder for the run. The episodes are written there as Parquet files, and a run that
             was stopped goes on with ``covgame.resume``.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
@@ -96,8 +99,10 @@ def cover(
         True
     """
     settings = CoverSettings(
-        seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary
-    )
+        seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary,
+        keep_observations,
+    )  # fmt: skip
+    check_has_folder(settings, out)
     if target is None:
         say_default()
         target = DEFAULT_TARGET
@@ -126,7 +131,7 @@ def start(
             raise BadInput("a planner or adversary of your own plays episodes; use --play exact")
     if settings.play == "lazy" and environment.model is None:
         raise BadInput("lazy play needs states that are known beforehand; use --play exact")
-    source = environment.open(settings.seed)
+    source = environment.open(settings.seed, keep_observations=settings.keep_observations)
     asked = ask(environment, target, settings, source)
     model = environment.model
     game = settings.new_game(
@@ -157,8 +162,13 @@ def reopen(
     settings = CoverSettings(
         asked.seed, asked.preset, asked.delta, asked.stage_dependent, budget, asked.play,
         asked.min_reach, planner or asked.planner, adversary or asked.adversary,
+        asked.keep_observations,
     )  # fmt: skip
-    source = environment.open(settings.seed, known=folder.load_states())
+    source = environment.open(
+        settings.seed,
+        known=folder.load_states(),
+        keep_observations=settings.keep_observations,
+    )
     again = ask_again(folder, asked, environment, settings, source, target)
     model = environment.model
 

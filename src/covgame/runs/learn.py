@@ -14,6 +14,7 @@ from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import (
     check_can_be_counted,
     check_has_confidence_sets,
+    check_has_folder,
     check_possible,
 )
 from covgame.runs.saving import create_folder, environment_of
@@ -41,6 +42,7 @@ def explore(
     most_successors: int | None = None,
     stage_dependent: bool = False,
     most_states: int | None = None,
+    keep_observations: bool = False,
     force: bool = False,
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | bool | None = None,
@@ -73,6 +75,8 @@ def explore(
         stage_dependent: Do not pool what is learnt over stages (certified).
         most_states: An upper bound on the number of states, where they are discovered (certified).
             The fewer, the fewer episodes; a run that sees more ends as a failure.
+        keep_observations: Record observations as they are shown, beside the numbers of states:
+            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         force: Begin also what will not end in a lifetime.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
@@ -98,8 +102,9 @@ def explore(
     settings = LearnSettings(
         "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
-        most_states=most_states,
+        most_states=most_states, keep_observations=keep_observations,
     )  # fmt: skip
+    check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
     run = cast("Exploration", start(environment, settings, force=force))
     return _to_the_end(run, out, progress)
@@ -125,6 +130,7 @@ def identify(
     most_successors: int | None = None,
     stage_dependent: bool = False,
     most_states: int | None = None,
+    keep_observations: bool = False,
     force: bool = False,
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | bool | None = None,
@@ -158,6 +164,8 @@ def identify(
         stage_dependent: Do not pool what is learnt over stages (certified).
         most_states: An upper bound on the number of states, where they are discovered (certified).
             The fewer, the fewer episodes; a run that sees more ends as a failure.
+        keep_observations: Record observations as they are shown, beside the numbers of states:
+            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         force: Begin also what will not end in a lifetime.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
@@ -183,7 +191,9 @@ def identify(
     settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
         reward_range, return_range, most_successors, stage_dependent, most_states,
+        keep_observations,
     )  # fmt: skip
+    check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
     run = cast("Identification", start(environment, settings, force=force))
     return _to_the_end(run, out, progress)
@@ -234,6 +244,7 @@ def _opened(
         known=folder.load_states() if folder else None,
         pay=pay_of(settings),
         most_states=settings.most_states,
+        keep_observations=settings.keep_observations,
     )
     check_has_confidence_sets(environment, source)
     kind = Exploration if settings.command == "explore" else Identification

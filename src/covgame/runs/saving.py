@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from covgame.errors import BadInput
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
+from covgame.sources.external import ExternalSource
 from covgame.sources.maps import FUNCTION
 from covgame.store.folder import MODEL, NAMES, RunFolder, fresh_folder, names_text
 
@@ -38,6 +39,8 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         "by_name": environment.by_name,
         **environment.reading.texts(),
     }
+    if isinstance(run.source, ExternalSource) and run.source.keeps_observations:
+        about |= run.source.spaces()
     manifest = {**about, **run.manifest(), "versions": versions()}
     path = Path(out) if out is not None else fresh_folder(environment.name)
     run.folder = RunFolder.create(path, manifest, files)
@@ -87,6 +90,11 @@ def recorder_for(run: Run) -> AnyRecorder | None:
     if run.by_counts:
         return CountsRecorder(run.folder, run.arrays)
     horizon = run.source.shape.horizon
+    if run.source.observation_space != run.folder.manifest.get("observation_space"):
+        raise BadInput(
+            f"{run.folder.path} keeps observations of another space than those that "
+            f"{run.environment.name} shows now"
+        )
     return Recorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
 
 

@@ -10,6 +10,7 @@ import io
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.store.folder import write_whole
+from covgame.store.observations import Keeping
 from covgame.types import END, BoolArray
 
 STEPS_PER_SHARD = 500_000
@@ -43,7 +45,8 @@ OLDER_SCHEMA = SCHEMA.remove(len(SCHEMA) - 1)
 
 SEED = pa.field("seed", pa.int64())
 OBSERVATION, FINAL_OBSERVATION = "observation", "final_observation"
-FURTHER = ("seed", OBSERVATION, FINAL_OBSERVATION)
+OBSERVATIONS = (OBSERVATION, FINAL_OBSERVATION)
+FURTHER = ("seed", *OBSERVATIONS)
 """Columns that runs have on environments that are played step by step."""
 
 WRITING = {
@@ -61,10 +64,18 @@ class EpisodeWriter:
     """
 
     def __init__(
-        self, folder: Path, horizon: int, n_episodes: int = 0, *, advice: str = PLAY_AGAIN
+        self,
+        folder: Path,
+        horizon: int,
+        n_episodes: int = 0,
+        *,
+        advice: str = PLAY_AGAIN,
+        keeping: Keeping | None = None,  # how observations are stored, if they are
     ) -> None:
-        self.folder, self.advice = folder, advice
+        self.folder, self.advice, self.keeping = folder, advice, keeping
         self.per_shard = max(1, STEPS_PER_SHARD // horizon)
+        if keeping is not None:
+            self.per_shard = min(self.per_shard, keeping.episodes_per_shard(horizon))
         self.n_episodes = n_episodes
         self.open_tables: list[pa.Table] = []
         self.thread = ThreadPoolExecutor(max_workers=1)
@@ -104,7 +115,7 @@ class EpisodeWriter:
         """Take at most ``room`` episodes, and have a shard written if that has filled it."""
         if not len(block):
             return
-        self.open_tables.append(as_table(block))
+        self.open_tables.append(as_table(block, self.keeping))
         full = len(block) == self.room
         self.n_episodes += len(block)
         if full:
@@ -134,12 +145,15 @@ class EpisodeWriter:
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         number = table["episode"][0].as_py() // self.per_shard
         buffer = io.BytesIO()
-        pq.write_table(table, buffer, **WRITING)
+        pq.write_table(table, buffer, **WRITING | self._writing_observations(table.schema))
         write_whole(self.folder / _name(number), buffer.getbuffer())
 
+    def _writing_observations(self, schema: pa.Schema) -> dict[str, Any]:
+        return {} if self.keeping is None else self.keeping.writing(schema, OBSERVATIONS)
 
-def as_table(block: Block) -> pa.Table:
-    """The steps of a block with their episode and stage."""
+
+def as_table(block: Block, keeping: Keeping | None = None) -> pa.Table:
+    """The steps of a block with their episode and stage, and what is kept beside them."""
     last = np.cumsum(block.lengths) - 1
     episode = block.first_episode + np.arange(len(block))
     stage = np.arange(len(block.state)) - np.repeat(last + 1 - block.lengths, block.lengths)
@@ -162,13 +176,21 @@ def as_table(block: Block) -> pa.Table:
     table = pa.table(columns, schema=SCHEMA)
     if block.seeds is not None:
         table = table.append_column(SEED, pa.array(np.repeat(block.seeds, block.lengths)))
+    if keeping is not None and block.observations is not None:
+        columns = keeping.columns(block.observations, last)
+        for name, column in zip(OBSERVATIONS, columns, strict=True):
+            table = table.append_column(name, column)
     return table
 
 
-def read_shard(path: Path, advice: str = RESTORE) -> pa.Table:
+def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) -> pa.Table:
     """The steps of a shard in the columns of today, whichever version has written it."""
     try:
-        table = pq.read_table(path).replace_schema_metadata(None)
+        with pq.ParquetFile(path) as file:
+            wanted = [
+                name for name in file.schema_arrow.names if observations or name not in OBSERVATIONS
+            ]
+            table = file.read(wanted).replace_schema_metadata(None)
     except (OSError, pa.ArrowException) as error:
         raise BadInput(f"{path} cannot be read; {advice}") from error
     if table.schema.equals(OLDER_SCHEMA):
