@@ -131,6 +131,24 @@ def step_overhead() -> str:
     return table(heads, rows)
 
 
+def auditing() -> str:
+    """Audits beside the bare read of the same files."""
+    rows = [
+        [
+            f"{row['steps']:,}",
+            f"{row['megabytes']:,.0f} MB",
+            f"{row['bare_seconds']:.2f} s",
+            f"{row['audit_seconds']:.1f} s",
+            f"{row['ratio']:.1f}",
+            f"{row['bare_memory']:,.0f} MB",
+            f"{row['audit_memory']:,.0f} MB",
+        ]
+        for row in _results.read("auditing")["rows"]
+    ]
+    heads = ["steps", "files", "bare read", "audit", "ratio", "memory, bare", "memory, audit"]
+    return table(heads, rows)
+
+
 def found_states() -> str:
     """Who covers all that covgame has seen, and how many states each has found."""
     content = _results.read("found_states")
@@ -266,6 +284,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "episode_costs": episode_costs,
     "gym_envs": gym_envs,
     "step_overhead": step_overhead,
+    "auditing": auditing,
     "found_states": found_states,
     "batches": batches,
     "by_counts": by_counts,

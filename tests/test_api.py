@@ -30,7 +30,9 @@ def test_every_argument_is_explained(name: str) -> None:
     assert listed == list(inspect.signature(PUBLIC[name]).parameters)
 
 
-@pytest.mark.parametrize("name", ["cover", "explore", "identify", "plan", "certify", "resume"])
+@pytest.mark.parametrize(
+    "name", ["cover", "explore", "identify", "plan", "certify", "resume", "audit"]
+)
 def test_verbs_say_what_they_return_and_raise_and_show_it(name: str) -> None:
     text = inspect.getdoc(PUBLIC[name]) or ""
     assert section(text, "Returns")

@@ -37,10 +37,23 @@ MAY_IMPORT = {
     "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
+    "data": BASE
+    | {
+        "mdp",
+        "targets",
+        "flow",
+        "game",
+        "kernels",
+        "pac",
+        "sources",
+        "store",
+        "planning",
+        "report",
+    },
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
-    | {"report"},
-    "report": BASE | {"planning", "runs"},
+    | {"report", "data"},
+    "report": BASE | {"planning", "runs", "data"},
     "comparison": BASE
     | {
         "mdp",
@@ -56,7 +69,7 @@ MAY_IMPORT = {
     },
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
-    | {"game", "pac", "runs", "comparison"},
+    | {"game", "pac", "runs", "comparison", "data"},
 }
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
@@ -72,6 +85,7 @@ HEAVY = {
         "store/observations.py",
         "store/reading.py",
         "comparison/results.py",
+        "data/tables.py",
     },
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},
@@ -167,7 +181,7 @@ def test_the_map_of_rooms_is_true() -> None:
 
 MOST_LINES = 500
 MOST_PARAMETERS = 8
-VERBS = {"cover", "explore", "identify", "plan"}
+VERBS = {"cover", "explore", "identify", "plan", "audit"}
 """Public verbs and the commands behind them may take as many options as there are."""
 
 

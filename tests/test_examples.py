@@ -13,7 +13,7 @@ SHOWN = {
     "taxi": "passenger at stop",
     "blackjack": "/ hit",
     "mountain_car": "/ coast",
-    "minigrid_doors": "all 581",
+    "minigrid_doors": "all 616",
     "key_corridor": "/ toggle",
     "inventory": "all 75 cells",
     "protocol": "all 21 transitions",

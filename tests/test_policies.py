@@ -52,12 +52,12 @@ class Toll:
 
 def test_own_rewards_may_lie_anywhere() -> None:
     model = cg.cover(Toll, "uniform:20/pair").model
-    assert model.shape.hsa == (5, 1, 3)  # the one state that exists: the other ends the episode
+    assert model.shape.hsa == (5, 2, 3)  # in one of its states the episode ends
     policy = model.plan()
     assert policy.table[:3, 0].tolist() == [1, 1, 1]  # before the end, waiting is no dearer
     assert policy.table[4, 0] == 2
     assert model.value(policy) == pytest.approx(-2.0)
-    assert model.value(cg.Policy.deterministic(np.zeros((5, 1), int), 3)) == pytest.approx(-20.0)
+    assert model.value(cg.Policy.deterministic(np.zeros((5, 2), int), 3)) == pytest.approx(-20.0)
     with pytest.raises(cg.BadInput, match="between 0 and 1"):
         model.plan(model.own_rewards)
 

@@ -1,5 +1,6 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
+from covgame.data.audit import Audit, audit
 from covgame.episodes import LAST, Episode
 from covgame.errors import (
     BadInput,
@@ -44,6 +45,7 @@ __all__ = [
     "LAST",
     "Adversary",
     "AdversaryState",
+    "Audit",
     "BadInput",
     "Checked",
     "Counts",
@@ -74,6 +76,7 @@ __all__ = [
     "TooLarge",
     "UnknownModel",
     "UnreachableTarget",
+    "audit",
     "bins",
     "cells",
     "certify",

@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from covgame.cli.messages import say_unless
-from covgame.cli.options import common_options, reading_options, world_and_target
+from covgame.cli.options import common_options, data_options, reading_options, world_and_target
 from covgame.cli.playing import finish
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
 from covgame.runs.cover import start
@@ -58,6 +58,7 @@ from covgame.sources.environments import as_environment
     "--adversary",
     help="py:MODULE:NAME, an adversary of your own in the place of ours.",
 )
+@data_options
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -80,6 +81,7 @@ def cover(
     stage_dependent: bool,
     planner: str | None,
     adversary: str | None,
+    data: tuple[str, ...],
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -93,6 +95,7 @@ def cover(
     Examples:
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
       covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
+      covgame cover riverswim:states=8 --target uniform:20 --from my-run --out more
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary,
@@ -103,6 +106,6 @@ def cover(
         say_unless(quiet, NO_TARGET)
     else:
         say_unless(quiet, per_stage_hint(environment, target))
-    run = start(environment, target or DEFAULT_TARGET, settings)
+    run = start(environment, target or DEFAULT_TARGET, settings, data or None)
     create_folder(run, out)
     finish(run, as_json, quiet)

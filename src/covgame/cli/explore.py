@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from covgame.cli.options import common_options, learning_options, reading_options
+from covgame.cli.options import common_options, data_options, learning_options, reading_options
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
 from covgame.runs.learn import start
@@ -19,6 +19,7 @@ from covgame.sources.environments import as_environment
 @click.command()
 @learning_options
 @reading_options
+@data_options
 @common_options
 def explore(
     env: str,
@@ -37,6 +38,7 @@ def explore(
     most_states: int | None,
     stage_dependent: bool,
     force: bool,
+    data: tuple[str, ...],
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -54,7 +56,9 @@ def explore(
         most_successors=most_successors, stage_dependent=stage_dependent,
         most_states=most_states, keep_observations=keep_observations,
     )  # fmt: skip
-    run = start(as_environment(env, horizon, states, actions), settings, force=force)
+    run = start(
+        as_environment(env, horizon, states, actions), settings, force=force, data=data or None
+    )
     if not quiet:
         announce(run)
     create_folder(run, out)

@@ -8,7 +8,13 @@ from typing import Literal
 import click
 
 from covgame.cli.messages import say
-from covgame.cli.options import as_range, common_options, learning_options, reading_options
+from covgame.cli.options import (
+    as_range,
+    common_options,
+    data_options,
+    learning_options,
+    reading_options,
+)
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
 from covgame.runs.learn import start
@@ -37,6 +43,7 @@ from covgame.sources.environments import as_environment
     is_flag=True,
     help="The published form, with PruneDataset: it biases the estimates and can be wrong.",
 )
+@data_options
 @common_options
 def identify(
     env: str,
@@ -59,6 +66,7 @@ def identify(
     return_range: str | None,
     prune: bool,
     force: bool,
+    data: tuple[str, ...],
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -77,7 +85,9 @@ def identify(
     )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")
-    run = start(as_environment(env, horizon, states, actions), settings, force=force)
+    run = start(
+        as_environment(env, horizon, states, actions), settings, force=force, data=data or None
+    )
     if not quiet:
         announce(run)
     create_folder(run, out)

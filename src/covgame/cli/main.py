@@ -18,6 +18,7 @@ NAMES = (
     "explore",
     "identify",
     "policy",
+    "audit",
     "certify",
     "resume",
     "bench",

@@ -83,6 +83,18 @@ def reading_options(command: Command) -> Command:
     return command
 
 
+def data_options(command: Command) -> Command:
+    """``--from``: data that a run starts from."""
+    option = click.option(
+        "--from",
+        "data",
+        multiple=True,
+        help="Data already collected: a run, Parquet or CSV files, d3rlpy's arrays, minari:ID. "
+        "Only what is missing is played; may be given several times.",
+    )
+    return option(command)
+
+
 def learning_options(command: Command) -> Command:
     """What ``explore`` and ``identify`` share."""
     for option in (

@@ -98,8 +98,15 @@ def concentrability(transitions: Transitions, policy: Policy) -> float:
 
     Its infimum over policies is phi* of the proportional target.
     """
-    best = _best_occupancy(transitions)
-    return float(_ratio(best, dp.occupancy(transitions, policy)).max())
+    return thinnest(transitions, dp.occupancy(transitions, policy))[0]
+
+
+def thinnest(transitions: Transitions, had: FloatHSA) -> tuple[float, tuple[int, int, int]]:
+    """(C_conc, cell): where ``had``, visits per episode, falls shortest of what can be had."""
+    best = np.where(transitions.allowed_actions, _best_occupancy(transitions), 0.0)
+    ratio = _ratio(best, had)
+    stage, state, action = np.unravel_index(int(ratio.argmax()), ratio.shape)
+    return float(ratio.max()), (int(stage), int(state), int(action))
 
 
 def coverability(transitions: Transitions) -> float:

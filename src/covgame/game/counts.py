@@ -271,15 +271,42 @@ class Counts:
         self.starts += other.starts
         self.visits += other.visits
         self.reward_sums += other.reward_sums
-        row, successor, times = other.table.listed(0, len(other.table))
-        if self.pooled and not other.pooled:
-            width = self.shape.states + 1
-            found, place = np.unique(
-                row % self.shape.pairs * width + successor + 1, return_inverse=True
-            )
-            times = np.bincount(place, times, minlength=len(found)).astype(np.int64)
-            row, successor = found // width, found % width - 1
-        self.table.add_many(row, successor, times)
+        moves = other.table.listed(0, len(other.table))
+        self.table.add_many(*(moves if other.pooled or not self.pooled else self._together(*moves)))
+        if self.pool is not None:
+            self.pool.add_many(*self._together(*moves))
+            self._compare_all(*moves)
+
+    def _compare_all(self, cell: IntArray, successor: IntArray, times: IntArray) -> None:
+        """What ``_compare`` would have added on average, had the steps come in random order.
+
+        The second of n steps on, each had been seen n_y - 1 times in n - 1 by its own stage, and
+        by the others as often as they have seen it in all.
+        """
+        width, pairs = self.shape.states + 1, self.shape.pairs
+        of_pair = cell % pairs
+        n = np.bincount(cell, times, minlength=self.shape.cells)[cell]
+        others = np.bincount(of_pair, times, minlength=pairs)[of_pair] - n
+        _, place = np.unique(of_pair * width + successor + 1, return_inverse=True)
+        elsewhere = np.bincount(place, times)[place] - times
+        told = (n > 1) & (others > 0)
+        own = np.where(told, times * (times - 1) / n, 0.0)
+        too = np.where(told, (n - 1) * times / n * elsewhere / np.maximum(others, 1), 0.0)
+        state = of_pair // self.shape.actions
+        for column, part in enumerate((own, too)):
+            self.agreement[column] += part.sum()
+            self.state_agreement[:, column] += sum_by_index(state, part, self.shape.states)
+
+    def _together(
+        self, row: IntArray, successor: IntArray, times: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The transitions of all stages, by pair."""
+        width = self.shape.states + 1
+        found, place = np.unique(
+            row % self.shape.pairs * width + successor + 1, return_inverse=True
+        )
+        summed = np.bincount(place, times, minlength=len(found)).astype(np.int64)
+        return found // width, found % width - 1, summed
 
     def learn(self, cell: int, successor: int) -> bool:
         """Count a transition; whether that is news for other stages, too."""

@@ -85,6 +85,7 @@ class Growth:
         self.request, self.rare, self.by_chance = request, rare, by_chance
         self.left_out: list[tuple[Row, float]] = []  # and the bounds that say why
         self.cut_short = False  # whether an episode was, before the last stage
+        self.given = 0  # episodes of somebody else, which the game was told before it began
         self.begun = False
 
     def begin(self, game: Game) -> None:
@@ -126,9 +127,9 @@ class Growth:
 
     def leaves_to_chance(self, game: Game) -> bool:
         """Whether the next episode is one of random actions."""
-        played = game.counts.n_episodes
-        due = self.by_chance is not None and self.by_chance.is_due(played)
-        return due and played > 0 and game.covered
+        known = game.counts.n_episodes
+        due = self.by_chance is not None and self.by_chance.is_due(known - self.given)
+        return due and known > 0 and game.covered
 
     def _take_up(self, game: Game, allowed: BoolArray | None) -> bool:
         """Ask for what was newly seen, and mind what was learnt of forbidden actions."""
@@ -146,7 +147,7 @@ class Growth:
                 found = int(seen.any(axis=0).sum() - known.any(axis=0).sum())
                 self.by_chance.find(found, max(0, len(game.target) - rows))
         soonest = request.soonest(game) if request else None
-        pause = counts.n_episodes // INTERVAL
+        pause = (counts.n_episodes - self.given) // INTERVAL
         self.next_growth = counts.n_episodes + max(
             1, pause if soonest is None else min(pause, soonest)
         )

@@ -102,6 +102,18 @@ class Certified(ABC):
     def _next_policy(self) -> Policy:
         """What to play next."""
 
+    def start_from(self, given: Counts) -> None:
+        """Count what others have collected, stages apart, before the first round.
+
+        The bounds hold at any time and for any way of choosing what to play, so data of others
+        count like one's own, if nobody who collected them looked ahead.
+        """
+        self.counts.include(given)
+        self.noted = self.counts.n_episodes
+        if self.apart is not None:
+            self.apart.include(given)
+            self._compare_stages(self.apart)
+
     @property
     def done(self) -> bool:
         return self.counts.n_episodes > 0 and self.bound <= self.epsilon

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covgame.arrays import sum_by_index
+from covgame.names import Names
 from covgame.planning import number
 from covgame.report.figures import (
     MOST_NAMES,
@@ -43,20 +44,29 @@ def coverage_figure(run: Coverage) -> Any:
     states = _existing(run)
     visits = run.counts.visits.sum(axis=(0, 2))[states].astype(np.float64)
     wanted, missing = (values[states] for values in _asked(run))
-    if run.names.grid is not None and len(states) == run.names.grid[0] * run.names.grid[1]:
-        figure = _visits_on_a_grid(run.names.grid, visits, wanted, missing)
-    elif len(states) <= MOST_NAMES:
-        figure = _visits_by_name(run, states, visits, wanted, missing)
-    else:
-        figure = _visits_by_number(states, visits, wanted, missing)
+    figure = visits_figure(run.names, visits, wanted, missing)
     said = "all is covered" if run.covered else f"{len(run.uncovered):,} rows open"
     set_title(figure, f"{run.environment.name}: {number(run.n_episodes)} episodes, {said}")
     return figure
 
 
+def visits_figure(names: Names, visits: FloatArray, wanted: FloatArray, missing: FloatArray) -> Any:
+    """Of every state its visits, those that were asked for, and those that are missing."""
+    states = np.arange(len(visits))
+    if names.grid is not None and len(states) == names.grid[0] * names.grid[1]:
+        return _visits_on_a_grid(names.grid, visits, wanted, missing)
+    if len(states) <= MOST_NAMES:
+        return _visits_by_name(names, states, visits, wanted, missing)
+    return _visits_by_number(states, visits, wanted, missing)
+
+
 def _existing(run: Run) -> IntArray:
-    """States that can be there at all: those seen, and those that the target names."""
-    return np.arange(min(run.n_states, run.counts.shape.states), dtype=np.int64)
+    """States that can be there at all; of those that were discovered, not those that only end."""
+    known = min(run.n_states, run.counts.shape.states)
+    if run.source.discovers_states:
+        acted_in = run.counts.visits[:, :known].any(axis=(0, 2))
+        return np.flatnonzero(acted_in)
+    return np.arange(known, dtype=np.int64)
 
 
 def _asked(run: Coverage) -> tuple[FloatArray, FloatArray]:
@@ -97,7 +107,7 @@ def _write_numbers(axes: Any, image: Any, values: FloatArray) -> None:
 
 
 def _visits_by_name(
-    run: Coverage, states: IntArray, visits: FloatArray, wanted: FloatArray, missing: FloatArray
+    names: Names, states: IntArray, visits: FloatArray, wanted: FloatArray, missing: FloatArray
 ) -> Any:
     """A bar for every state, and a mark where its target is."""
     figure = new_figure(8, 1.6 + 0.24 * max(len(states), 4))
@@ -107,7 +117,7 @@ def _visits_by_name(
     axes.barh(places, visits, color=colours)
     axes.plot(wanted, places, "|", color=WANTED, markersize=11, markeredgewidth=2, label="wanted")
     axes.set(ylabel="state", xlabel="visits (red: something is missing)", xscale=_scale(visits))
-    name_states(axes, run.names, states.tolist())
+    name_states(axes, names, states.tolist())
     axes.invert_yaxis()
     axes.legend(frameon=False, fontsize=8)
     open_frame(axes)

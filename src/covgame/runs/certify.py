@@ -7,6 +7,7 @@ the claim is computed again from that. Nothing that the run remembers is believe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ from covgame.pac.homogeneity import TRUNCATED, difference, share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
 from covgame.runs.claims import data_hash
+from covgame.runs.given import Given, load_given
+from covgame.runs.text import NOT_AHEAD
 from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, TARGET, RunFolder
 from covgame.store.state import Arrays, counts_from, target_from
 from covgame.targets.moves import PossibleMoves
@@ -130,18 +133,29 @@ class _Data:
     counts: Counts
     episodes: RecordedEpisodes | None
     unfinished: int = 0  # episodes of a round that was broken off, and is not in the counts
+    given: Sequence[Given] = ()  # what the run started from; it is in the counts
 
     @property
-    def n_episodes(self) -> int:
-        return self.counts.n_episodes + self.unfinished
+    def n_given(self) -> int:
+        return sum(one.episodes for one in self.given)
+
+    @property
+    def n_played(self) -> int:
+        return self.counts.n_episodes + self.unfinished - self.n_given
+
+    def apart(self) -> Counts:
+        """All that was seen, stage by stage."""
+        assert self.episodes is not None  # noqa: S101 (by counts nobody asks)
+        return _with_given(self.episodes.counts(pooled=False), self.given)
 
     @classmethod
     def of(cls, folder: RunFolder, shape: Shape, *, pooled: bool) -> _Data:
         if folder.episodes.is_dir():
             from covgame.store.reading import RecordedEpisodes
 
-            episodes = RecordedEpisodes(folder.episodes, shape)
-            return cls(episodes.counts(pooled=pooled), episodes)
+            episodes, given = RecordedEpisodes(folder.episodes, shape), load_given(folder, shape)
+            counts = _with_given(episodes.counts(pooled=pooled), given)
+            return cls(counts, episodes, given=given)
         if folder.manifest.get("play") != "counts":
             raise BadInput(f"{folder.path} has lost its episodes, so that nothing can be checked")
         arrays = folder.load_counts()
@@ -154,6 +168,12 @@ class _Data:
         return cls(counts, None, int(arrays.get("part_episodes", 0)))
 
 
+def _with_given(counts: Counts, given: Sequence[Given]) -> Counts:
+    for one in given:
+        counts.include(one.counts)
+    return counts
+
+
 def _check_result(folder: RunFolder, data: _Data) -> None:
     """The answer and the data of a run have to be about equally many episodes."""
     place = folder.path / RESULT
@@ -161,9 +181,9 @@ def _check_result(folder: RunFolder, data: _Data) -> None:
         return  # killed before it could answer; the data stand for themselves
     answer = read_json(place)
     said = answer.get("episodes") if isinstance(answer, dict) else None
-    if said != data.n_episodes:
+    if said != data.n_played:
         raise BadInput(
-            f"{place} tells of {said} episodes, and the data hold {data.n_episodes}; if the run "
+            f"{place} tells of {said} episodes, and the data hold {data.n_played}; if the run "
             f"was stopped, covgame resume {folder.path} brings them together"
         )
 
@@ -207,7 +227,7 @@ def _check_stages(folder: RunFolder, data: _Data, claimed: CertificateFile) -> N
     if why is None and claimed.stages == "tested":
         earned = _range(claimed) if claimed.structure.same_rewards else None
         symbols = claimed.shape[1] + (1 if claimed.structure.can_end else 0)
-        why = difference(data.episodes.counts(pooled=False), symbols, claimed.delta, earned)
+        why = difference(data.apart(), symbols, claimed.delta, earned)
     if why is not None:
         raise BadInput(
             f"the certificate of {folder.path} takes all stages to be alike, and the data say "
@@ -296,10 +316,11 @@ def _check_rewards(folder: RunFolder, data: _Data, earned: Range) -> None:
         above = bool((sums >= earned.low * visits - TOLERANCE).all())
         inside = above and bool((sums <= earned.high * visits + TOLERANCE).all())
     else:
-        low, high = data.episodes.reward_range()
-        inside = earned.low <= low and high <= earned.high
+        paid = [data.episodes.reward_range(), *(one.rewards for one in data.given)]
+        inside = all(earned.low <= low and high <= earned.high for low, high in paid)
         if earned.return_high is not None:
-            inside = inside and data.episodes.highest_return() <= earned.return_high + TOLERANCE
+            returns = [data.episodes.highest_return(), *(one.highest_return for one in data.given)]
+            inside = inside and max(returns) <= earned.return_high + TOLERANCE
     if not (inside and earned.low < earned.high):
         raise BadInput(f"rewards in {folder.path} lie outside the range of its certificate")
 
@@ -324,11 +345,13 @@ def _replayed(
         earned,
         apart=Counts(shape, pooled=False) if supposed else None,
     )
-    while learner.counts.n_episodes < len(data.episodes):
+    for one in data.given:
+        learner.start_from(one.counts)
+    while learner.counts.n_episodes - data.n_given < len(data.episodes):
         part = learner.next_task()
         if part is None:
             break
-        first = learner.counts.n_episodes
+        first = learner.counts.n_episodes - data.n_given
         last = min(first + part.episodes, len(data.episodes))
         seen = data.episodes.counts(pooled=part.counts.pooled, first=first, last=last)
         if part.validates and seen.visits[part.policy.probabilities() == 0].any():
@@ -355,6 +378,8 @@ def _checked(data: _Data, claimed: CertificateFile, numbers: dict[str, float]) -
         "known_start": known.known_start is not None,
         "episodes_seen": data.episodes is not None,
     }
+    if data.given:
+        believed["given"] = [f"{one.name}: {NOT_AHEAD}" for one in data.given]
     if claimed.rewards is not None:
         believed |= {
             "rewards": [claimed.rewards.low, claimed.rewards.high],

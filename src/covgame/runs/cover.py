@@ -15,6 +15,7 @@ from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.coverage import Coverage
+from covgame.runs.given import AnyData, load_given, read_given
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_has_folder
 from covgame.runs.saving import create_folder, environment_of
@@ -44,6 +45,7 @@ def cover(
     planner: Planner | Peer | str | None = None,
     adversary: Adversary | str | None = None,
     keep_observations: bool = False,
+    start_from: AnyData | None = None,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | bool | None = None,
 ) -> Coverage:
@@ -76,6 +78,9 @@ def cover(
         adversary: The same for the adversary.
         keep_observations: Record observations as they are shown, beside the numbers of states:
             ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
+        start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
+            (a run, Parquet or CSV files, d3rlpy's arrays, a Minari dataset). Their visits count,
+            and only what is missing is played.
         out: A folder for the run. The episodes are written there as Parquet files, and a run that
             was stopped goes on with ``covgame.resume``.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
@@ -106,7 +111,7 @@ def cover(
     if target is None:
         say_default()
         target = DEFAULT_TARGET
-    run = start(as_environment(env, horizon, states, actions), target, settings)
+    run = start(as_environment(env, horizon, states, actions), target, settings, start_from)
     if out is not None:
         create_folder(run, out)
     return to_the_end(run, progress)
@@ -122,8 +127,9 @@ def start(
     env: Any,
     target: AnyTarget,
     settings: CoverSettings,
+    data: AnyData | None = None,
 ) -> Coverage:
-    """A run before its first episode."""
+    """A run before its first episode; ``data`` is what others have collected already."""
     environment = as_environment(env)
     if settings.play == "counts":
         check_can_be_counted(environment)
@@ -131,7 +137,10 @@ def start(
             raise BadInput("a planner or adversary of your own plays episodes; use --play exact")
     if settings.play == "lazy" and environment.model is None:
         raise BadInput("lazy play needs states that are known beforehand; use --play exact")
+    if settings.play == "counts" and data is not None:
+        raise BadInput("--from starts from episodes, and --play counts has none; use --play exact")
     source = environment.open(settings.seed, keep_observations=settings.keep_observations)
+    given = read_given(data, environment, source)
     asked = ask(environment, target, settings, source)
     model = environment.model
     game = settings.new_game(
@@ -139,10 +148,12 @@ def start(
         stationary=source.stationary,
         allowed=model.transitions.allowed if model else None,
     )
-    return Coverage(
+    run = Coverage(
         environment, settings, source, game, asked.growth, str(target),
         never_reached=asked.never_reached,
     )  # fmt: skip
+    run.start_from(given)
+    return run
 
 
 def reopen(
@@ -179,9 +190,11 @@ def reopen(
             stationary=source.stationary,
             allowed=model.transitions.allowed if model else None,
         )
-        return Coverage(
+        run = Coverage(
             environment, settings, source, game, first.growth, asked.request,
             never_reached=first.never_reached, folder=folder,
         )  # fmt: skip
+        run.start_from(load_given(folder, source.shape))
+        return run
 
     return begin

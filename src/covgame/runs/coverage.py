@@ -20,6 +20,7 @@ from covgame.game.growth import ByChance, Growth
 from covgame.pac.aliasing import Ways
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
+from covgame.runs.given import Given
 from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
 from covgame.runs.settings import CoverSettings
 from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
@@ -29,7 +30,7 @@ from covgame.store.state import fitting, game_arrays, restore_game, target_from
 from covgame.targets.moves import moves_target
 from covgame.targets.requests import Listed
 from covgame.targets.target import Target
-from covgame.types import ANY, Shape
+from covgame.types import ANY, IntArray, Shape
 
 STEPS_TO_JUDGE = 1000
 """After so many steps it is noticed if more than half of them led to states never seen before."""
@@ -74,7 +75,27 @@ class Coverage(Run):
 
     @property
     def n_episodes(self) -> int:
-        return self.counts.n_episodes
+        return self.counts.n_episodes - self.n_given
+
+    def number_of(self, episode: int) -> int:
+        return episode - self.n_given
+
+    def start_from(self, given: list[Given]) -> None:
+        """Count what others have collected; only what is still missing will be played."""
+        if not given:
+            return
+        self.given, self.growth.given = given, sum(one.episodes for one in given)
+        for one in given:
+            self.counts.include(one.counts)
+        self.game.grow(self.target)
+
+    @property
+    def given_visits(self) -> IntArray:
+        """(H, S, A), what was collected by others."""
+        visits = np.zeros_like(self.counts.visits)
+        for one in self.given:
+            visits[:, : one.visits.shape[1]] += one.visits
+        return visits
 
     @property
     def covered(self) -> bool:
@@ -136,7 +157,17 @@ class Coverage(Run):
         """phi*(target); None if the model is unknown."""
         if self.environment.model is None or self._too_late_to_ask():
             return None
-        return min_flow(self.environment.model.transitions, self._priced()).min_episodes
+        if self.given and isinstance(self.growth.request, SeenTransitions):
+            return None  # what visits of pairs have left of transitions is a matter of chance
+        return min_flow(self.environment.model.transitions, self._to_play()).min_episodes
+
+    def _to_play(self) -> Target:
+        """What others have left to be played, all of it where they have collected nothing."""
+        target = self._priced()
+        if not self.given:
+            return target
+        missing = np.maximum(target.counts - target.collected(self.given_visits), 0.0)
+        return target.remainder(missing > 0, missing)
 
     def _priced(self) -> Target:
         """The target whose phi* bounds the episodes: of transitions, the visits that they take."""
@@ -190,6 +221,7 @@ class Coverage(Run):
             "by_chance": asdict(self.growth.by_chance) if self.growth.by_chance else None,
             "warning": self.warning,
             "failure": self.failure,
+            "given": [one.to_dict() for one in self.given],
             "seed": self.settings.seed,
             "preset": self.settings.preset,
             "run": str(self.path) if self.path else None,
@@ -228,7 +260,7 @@ class Coverage(Run):
     def done(self) -> bool:
         """Chance plays on when all is covered, but for that a budget need not suffice."""
         looking = self.growth.leaves_to_chance(self.game) and self.budget_left > 0
-        over = self.game.covered and (self.growth.request is None or self.n_episodes > 0)
+        over = self.game.covered and (self.growth.request is None or self.counts.n_episodes > 0)
         return over and not looking
 
     @property

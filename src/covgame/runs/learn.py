@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from covgame.errors import BadInput
 from covgame.jsonfile import check_content
 from covgame.pac.principle import Suprema
 from covgame.runs.algorithms import algorithm_for, pay_of
+from covgame.runs.given import AnyData, load_given, read_given
 from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import (
@@ -44,6 +46,7 @@ def explore(
     most_states: int | None = None,
     keep_observations: bool = False,
     force: bool = False,
+    start_from: AnyData | None = None,
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | bool | None = None,
 ) -> Exploration:
@@ -78,6 +81,9 @@ def explore(
         keep_observations: Record observations as they are shown, beside the numbers of states:
             ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         force: Begin also what will not end in a lifetime.
+        start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
+            (certified). They must be whole episodes of this environment, chosen without looking
+            ahead.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
@@ -106,7 +112,7 @@ def explore(
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
-    run = cast("Exploration", start(environment, settings, force=force))
+    run = cast("Exploration", start(environment, settings, force=force, data=start_from))
     return _to_the_end(run, out, progress)
 
 
@@ -132,6 +138,7 @@ def identify(
     most_states: int | None = None,
     keep_observations: bool = False,
     force: bool = False,
+    start_from: AnyData | None = None,
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | bool | None = None,
 ) -> Identification:
@@ -167,6 +174,9 @@ def identify(
         keep_observations: Record observations as they are shown, beside the numbers of states:
             ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         force: Begin also what will not end in a lifetime.
+        start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
+            (certified). They must be whole episodes of this environment, chosen without looking
+            ahead.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
@@ -195,7 +205,7 @@ def identify(
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
-    run = cast("Identification", start(environment, settings, force=force))
+    run = cast("Identification", start(environment, settings, force=force, data=start_from))
     return _to_the_end(run, out, progress)
 
 
@@ -212,10 +222,20 @@ def start(
     settings: LearnSettings,
     *,
     force: bool = False,
+    data: AnyData | None = None,
 ) -> Exploration | Identification:
-    """A run before its first episode; one that cannot end is refused, with what it would take."""
+    """A run before its first episode; one that cannot end is refused, with what it would take.
+
+    ``data`` is what others have collected already.
+    """
     environment = as_environment(env)
-    run = _opened(environment, settings)()
+    if data is not None and settings.preset != "certified":
+        raise BadInput(
+            "the paper's algorithms count their own episodes alone; --from needs --preset certified"
+        )
+    if data is not None and settings.play == "counts":
+        raise BadInput("--from starts from episodes, and --play counts has none; use --play exact")
+    run = _opened(environment, settings, data=data)()
     if run.by_counts:
         check_can_be_counted(environment)
     check_possible(run, run.forecast, force=force)
@@ -236,7 +256,10 @@ def reopen(
 
 
 def _opened(
-    environment: Environment, settings: LearnSettings, folder: RunFolder | None = None
+    environment: Environment,
+    settings: LearnSettings,
+    folder: RunFolder | None = None,
+    data: AnyData | None = None,
 ) -> Callable[[], Exploration | Identification]:
     """Open the source, and say how a run on it begins."""
     source = environment.open(
@@ -247,10 +270,13 @@ def _opened(
         keep_observations=settings.keep_observations,
     )
     check_has_confidence_sets(environment, source)
+    first = [] if folder else read_given(data, environment, source)
     kind = Exploration if settings.command == "explore" else Identification
 
     def begin() -> Exploration | Identification:
         algorithm, forecast = algorithm_for(environment, settings, source)
-        return kind(environment, settings, source, algorithm, forecast, folder=folder)
+        run = kind(environment, settings, source, algorithm, forecast, folder=folder)
+        run.start_from(load_given(folder, source.shape) if folder else first)
+        return run
 
     return begin

@@ -24,6 +24,7 @@ from covgame.planning import number
 from covgame.rng import episode_seed
 from covgame.runs.algorithms import Explorer, Identifier
 from covgame.runs.claims import best_policy_claim, reward_free_claim, write_certificate
+from covgame.runs.given import Given
 from covgame.runs.policies import named_policy
 from covgame.runs.refusals import (
     is_whole,
@@ -117,6 +118,29 @@ class LearningRun(Run):
     def claim(self) -> dict[str, Any] | None:
         """What the data prove so far, as a certificate; the paper's algorithms have none."""
 
+    def start_from(self, given: list[Given]) -> None:
+        """Count what others have collected before the first round."""
+        self.given = given
+        for one in given:
+            self._check_paid(one)
+            self.algorithm.start_from(one.counts)
+
+    def _check_paid(self, given: Given) -> None:
+        """Bounds on the best policy rest on what steps may pay."""
+        if not isinstance(self.algorithm, CertifiedIdentification):
+            return
+        allowed, (low, high) = self.algorithm.range, given.rewards
+        if not allowed.low <= low <= high <= allowed.high:
+            raise BadInput(
+                f"{given.name} has rewards from {low:g} to {high:g}, outside "
+                f"[{allowed.low:g}, {allowed.high:g}]; say --reward-range LO,HI"
+            )
+        if allowed.return_high is not None and given.highest_return > allowed.return_high + 1e-9:
+            raise BadInput(
+                f"{given.name} has an episode that paid {given.highest_return:g}, more than the "
+                f"{allowed.return_high:g} of --return-range"
+            )
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "environment": self.environment.name,
@@ -133,6 +157,7 @@ class LearningRun(Run):
             "forecast": [[need.part, need.episodes] for need in self.forecast.needs],
             "play": "counts" if self.by_counts else "exact",
             "failure": self.failure,
+            "given": [one.to_dict() for one in self.given],
             "seed": self.settings.seed,
             "preset": self.settings.preset,
             "run": str(self.path) if self.path else None,

@@ -33,6 +33,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
 
     However the consumer leaves, what was played is saved, as far as it belongs together.
     """
+    run.environment.require_playable()
     run.stopped, recorder = None, None
     one_step = Indivisible()
     with Interruption() as interruption:
@@ -63,7 +64,7 @@ def _blocks(
     run: Run, recorder: AnyRecorder | None, interruption: Interruption, one_step: Indivisible
 ) -> Generator[None]:
     """The blocks of a task, until it is over or something stops it."""
-    task, before = run.task, run.n_before
+    task = run.task
     if task is None or task.over:
         return
     with one_step:
@@ -79,7 +80,7 @@ def _blocks(
         ]
         with one_step:
             block = player.play(min(most for most in limits if most is not None))
-            block = replace(block, first_episode=before + block.first_episode)
+            block = replace(block, first_episode=run.number_of(block.first_episode))
             run.keep(block)
             if recorder:
                 recorder.add(block)

@@ -22,6 +22,7 @@ from covgame.names import Names
 from covgame.notebook import facts_table
 from covgame.pac.tasks import Task
 from covgame.players.by_counts import MOST_EPISODES
+from covgame.runs.given import Given
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
@@ -73,6 +74,7 @@ class Run(ABC):
     n_tasks: int = field(default=0, kw_only=True)  # finished
     n_before: int = field(default=0, kw_only=True)  # their episodes
     task: Task | None = field(default=None, kw_only=True, repr=False)
+    given: list[Given] = field(default_factory=list, kw_only=True, repr=False)
     folder: RunFolder | None = field(default=None, kw_only=True, repr=False)
     stopped: StopReason | None = field(default=None, kw_only=True)
     failure: str | None = field(default=None, kw_only=True)  # what the environment did
@@ -297,6 +299,15 @@ class Run(ABC):
         if self.done:
             return self.FINISHED
         return "budget" if self.budget_left == 0 else "interrupted"
+
+    @property
+    def n_given(self) -> int:
+        """Episodes of others that it started from."""
+        return sum(one.episodes for one in self.given)
+
+    def number_of(self, episode: int) -> int:
+        """The number in this run of a task's episode."""
+        return self.n_before + episode
 
     def current_task(self) -> Task | None:
         """The task being played, or the next one."""

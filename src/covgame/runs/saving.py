@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import platform
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covgame.errors import BadInput
+from covgame.runs.given import write_given
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import FUNCTION
+from covgame.sources.objects import Reading
+from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.sources.steppers import AbsentStepper, Actions, Stepper
 from covgame.store.folder import MODEL, NAMES, RunFolder, fresh_folder, names_text
 
 if TYPE_CHECKING:
@@ -41,10 +46,19 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
     }
     if isinstance(run.source, ExternalSource) and run.source.keeps_observations:
         about |= run.source.spaces()
-    manifest = {**about, **run.manifest(), "versions": versions()}
+    given = [{**one.to_dict(), "left_out": one.left_out} for one in run.given]
+    manifest = {**about, **run.manifest(), "given": given, "versions": versions()}
     path = Path(out) if out is not None else fresh_folder(environment.name)
-    run.folder = RunFolder.create(path, manifest, files)
+    run.folder = RunFolder.create(path, manifest, files, partial(_keep_given, run))
     return run.folder
+
+
+def _keep_given(run: Run, folder: RunFolder) -> None:
+    """Data that a run starts from are there before anybody could resume it."""
+    write_given(folder.path, run.given)
+    keys = run.source.state_keys
+    if run.given and keys is not None:
+        folder.save_states(keys, run.source.state_labels)
 
 
 def environment_of(folder: RunFolder, env: Any = None) -> Environment:
@@ -55,13 +69,32 @@ def environment_of(folder: RunFolder, env: Any = None) -> Environment:
         return _handed_over(folder, env, reading)
     if asked["model"] is None:
         if not asked.get("by_name", True):
-            raise BadInput(
-                f"{folder.path} was played on {asked['environment']}, which only the program that "
-                "made it has; go on there, by covgame.resume(path, env=...)"
-            )
+            return _absent(folder, reading)
         return make(asked["environment"], asked["horizon"], **reading)
     again = make(folder.path / asked["model"])
     return Environment(asked["environment"], again.horizon, again.model, by_name=False)
+
+
+def _absent(folder: RunFolder, reading: dict[str, Any]) -> Environment:
+    """In the place of an environment that only another program has: enough to read its data."""
+    name, arrays = folder.manifest["environment"], folder.load_counts()
+    why = (
+        f"{folder.path} was played on {name}, which only the program that made it has; go on "
+        "there, by covgame.resume(path, env=...)"
+    )
+    if arrays is None or arrays["visits"].ndim != 3:
+        raise BadInput(why)
+    _, states, actions = arrays["visits"].shape
+    labels, known = folder.load_names().actions, folder.load_states()
+
+    def opener() -> tuple[Stepper, States]:
+        numbered: States = DiscoveredStates() if known is not None else CountedStates(states)
+        known_as = None if labels is None else tuple(labels)
+        plays = "by_chance" in arrays  # not where somebody else owned the loop
+        return AbsentStepper(Actions(range(actions), known_as), plays=plays), numbered
+
+    horizon = folder.manifest["horizon"]
+    return Environment(name, horizon, None, False, opener, Reading(**reading), absent=why)
 
 
 def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Environment:

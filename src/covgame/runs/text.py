@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from covgame.pac.homogeneity import Parting
     from covgame.runs.coverage import Coverage
     from covgame.runs.learning_run import LearningRun
+    from covgame.runs.run import Run
 
 Facts = list[tuple[str, str]]
 
 MAPPED = "its states are covered: one may stand for many real ones, and any of these will do"
 """What covering means where states are somebody's map of observations."""
+
+NOT_AHEAD = (
+    "the data given are whole episodes of this environment, chosen without knowing what would come"
+)
+"""What a certificate takes for granted of data that others collected."""
 
 SHOWN = 10
 WIDEST_MAP = 16
@@ -81,6 +87,7 @@ def coverage_facts(run: Coverage) -> Facts:
         ("covered", _extent(run)),
         ("episodes", f"{number(run.n_episodes)} ({_how(run)})"),
     ]
+    facts += given_facts(run)
     if run.bound_at_hand:
         facts.append(("lower bound", _comparison(run)))
     if run.growth.request is not None and run.environment.model is None:
@@ -95,6 +102,21 @@ def coverage_facts(run: Coverage) -> Facts:
     if run.path:
         facts.append(("run", str(run.path)))
     return facts
+
+
+def given_facts(run: Run) -> Facts:
+    """Where visits came from, if not all were played."""
+    if not run.given:
+        return []
+    total = int(run.counts.visits.sum())
+    played = total - sum(one.steps for one in run.given)
+    from_data = [
+        f"{number(one.steps)} visits from {one.name} ({number(one.episodes)} episodes)"
+        for one in run.given
+    ]
+    cut = sum(one.left_out for one in run.given)
+    beyond = f"; {number(cut)} steps beyond the last stage were left out" if cut else ""
+    return [("visits", f"{', '.join(from_data)}, {number(played)} played{beyond}")]
 
 
 def _extent(run: Coverage) -> str:
@@ -166,7 +188,8 @@ def _how(run: Coverage) -> str:
 
 def _comparison(run: Coverage) -> str:
     least = number(run.min_episodes or 0.0)
-    bound = f"{least} on average for any method that always covers (phi*)"
+    left = "what the data lack takes " if run.given else ""
+    bound = f"{left}{least} on average for any method that always covers (phi*)"
     return f"{bound}: {run.ratio:.3f} times that" if run.covered else bound
 
 
@@ -233,10 +256,13 @@ def learning_facts(run: LearningRun) -> Facts:
     facts: Facts = [
         ("environment", f"{run.environment.name}: {H} stages, {run.n_states} states, {A} actions"),
         ("episodes", f"{number(run.n_episodes)} ({how}, seed {run.settings.seed})"),
+        *given_facts(run),
         ("asked", f"{run.TITLE}, epsilon {run.settings.epsilon:g}"),
         *run.conclusions(),
         ("guarantee", run.guarantee),
     ]
+    if run.given and run.bounded:
+        facts.append(("assumed", NOT_AHEAD))
     if run.parting is not None:
         facts.append(("stages", _parted(run.parting)))
     return [*facts, ("run", str(run.path))] if run.path else facts

@@ -88,6 +88,16 @@ class DiscoveredStates:
             known = self._by_value[value] = self._number(key_of(value), observation)
         return known
 
+    def number_of_key(self, key: str, label: str | None = None) -> int:
+        """The number of a state by its key, as ``states.json`` has it; new ones get the next."""
+        written = _rewritten(key)
+        known = self._by_key.get(written)
+        if known is None:
+            known = self._by_key[written] = len(self.keys)
+            self.keys.append(written)
+            self.labels.append(label_of_key(key) if label is None else label)
+        return known
+
     def _number(self, key: str, observation: Any) -> int:
         known = self._by_key.get(key)
         if known is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from covgame.episodes import Block
@@ -100,7 +102,7 @@ class EpisodeWriter:
         """What was written of the open shard, as far as it counts."""
         path = self.folder / _name(number)
         table = read_shard(path, self.advice)
-        table = table.filter(pa.compute.less(table["episode"], self.n_episodes))
+        table = table.filter(pc.less(table["episode"], self.n_episodes))
         first = self.n_episodes - episodes
         if np.unique(table["episode"].to_numpy()).tolist() != list(range(first, self.n_episodes)):
             raise BadInput(f"{path} does not hold the episodes it should; {self.advice}")
@@ -144,12 +146,8 @@ class EpisodeWriter:
         """Which shard it is, the episodes say: ``add`` may have been broken off half-way."""
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         number = table["episode"][0].as_py() // self.per_shard
-        buffer = io.BytesIO()
-        pq.write_table(table, buffer, **WRITING | self._writing_observations(table.schema))
-        write_whole(self.folder / _name(number), buffer.getbuffer())
-
-    def _writing_observations(self, schema: pa.Schema) -> dict[str, Any]:
-        return {} if self.keeping is None else self.keeping.writing(schema, OBSERVATIONS)
+        further = self.keeping.writing(table.schema, OBSERVATIONS) if self.keeping else {}
+        write_shard(self.folder, number, table, further)
 
 
 def as_table(block: Block, keeping: Keeping | None = None) -> pa.Table:
@@ -177,10 +175,25 @@ def as_table(block: Block, keeping: Keeping | None = None) -> pa.Table:
     if block.seeds is not None:
         table = table.append_column(SEED, pa.array(np.repeat(block.seeds, block.lengths)))
     if keeping is not None and block.observations is not None:
-        columns = keeping.columns(block.observations, last)
-        for name, column in zip(OBSERVATIONS, columns, strict=True):
+        kept = keeping.columns(block.observations, last)
+        for name, column in zip(OBSERVATIONS, kept, strict=True):
             table = table.append_column(name, column)
     return table
+
+
+def write_shard(
+    folder: Path, number: int, table: pa.Table, further: Mapping[str, Any] | None = None
+) -> None:
+    """A table of steps as a file, whole or not at all; ``further`` is what Parquet is told."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, **WRITING | dict(further or {}))
+    write_whole(folder / _name(number), buffer.getbuffer())
+
+
+def table_of_columns(columns: Mapping[str, npt.NDArray[np.generic]]) -> pa.Table:
+    """Steps by the names of their columns."""
+    kinds = {field.name: field.type.to_pandas_dtype() for field in SCHEMA}
+    return pa.table([columns[name].astype(kind) for name, kind in kinds.items()], schema=SCHEMA)
 
 
 def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) -> pa.Table:

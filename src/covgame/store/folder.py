@@ -6,7 +6,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -43,8 +43,14 @@ class RunFolder:
         self.manifest = manifest
 
     @classmethod
-    def create(cls, path: Path, manifest: Mapping[str, Any], files: Mapping[str, str]) -> RunFolder:
-        """A new run: first the ``files`` that it needs, then the manifest."""
+    def create(
+        cls,
+        path: Path,
+        manifest: Mapping[str, Any],
+        files: Mapping[str, str],
+        fill: Callable[[RunFolder], None] | None = None,
+    ) -> RunFolder:
+        """A new run: first the ``files`` it needs and what ``fill`` adds, then the manifest."""
         _check_is_free(path)
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
         try:
@@ -53,6 +59,8 @@ class RunFolder:
                 (path / leftover).unlink(missing_ok=True)
             for name, text in files.items():
                 write_whole(path / name, text.encode())
+            if fill is not None:
+                fill(folder)
             folder.save_manifest()
         except OSError as error:
             raise BadInput(f"no run can be written to {path}: {error.strerror or error}") from error

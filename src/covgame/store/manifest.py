@@ -21,6 +21,17 @@ class GrowingRequest(BaseModel):
     tries: Index = 0  # of every action in every state, in search of groups
 
 
+class GivenFile(BaseModel):
+    """Data of others that a run has started from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    data: Annotated[str, Field(strict=True)]
+    episodes: Index
+    steps: Index
+    left_out: Index = 0
+
+
 class CoverManifest(BaseModel):
     """A run of ``cover``."""
 
@@ -44,6 +55,7 @@ class CoverManifest(BaseModel):
     min_reach: Annotated[Number, Field(ge=0, le=1)] = 0.0
     planner: Annotated[str, Field(strict=True)] | None = None
     adversary: Annotated[str, Field(strict=True)] | None = None
+    given: list[GivenFile] = []
     unreachable: list[tuple[Index | None, Index | str, Index | None, Number]]
     keep_observations: Annotated[bool, Field(strict=True)] = False
     observation_space: dict[str, Any] | None = None
@@ -81,6 +93,7 @@ class LearningManifest(BaseModel):
     observation_space: dict[str, Any] | None = None
     action_space: dict[str, Any] | None = None
     action_values: list[Any] | None = None
+    given: list[GivenFile] = []
     state: Literal["running", "stopped", "finished"]
 
 

@@ -1,0 +1,120 @@
+"""Audits of many steps beside the bare read of the same Parquet files: seconds and memory.
+
+The files hold the columns of a run, 500,000 steps each, of a random walk over 1,000 states with 4
+actions and 50 stages. "Bare" decodes the same columns batch by batch and does nothing with them.
+Each measurement is a process of its own; memory is its largest resident size.
+
+python3 dev.py bench auditing [--quick | --steps N]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import _results
+from covgame.data.steps import BATCH
+from covgame.store.episodes import STEPS_PER_SHARD, WRITING
+
+STATES, ACTIONS, HORIZON = 1_000, 4, 50
+TARGET = "uniform:1000/pair"
+SIZES = {"--quick": [1_000_000], "": [1_000_000, 10_000_000, 34_000_000]}
+PATIENCE = 3600.0
+
+
+def write_steps(folder: Path, steps: int) -> None:
+    """A random walk, in shards; an episode terminates now and then."""
+    rng, episode = np.random.default_rng(0), 0
+    for number in range(-(-steps // STEPS_PER_SHARD)):
+        columns = _walk(rng, STEPS_PER_SHARD // HORIZON, episode)
+        episode += STEPS_PER_SHARD // HORIZON
+        keep = min(STEPS_PER_SHARD, steps - number * STEPS_PER_SHARD)
+        table = pa.table({name: column[:keep] for name, column in columns.items()})
+        pq.write_table(table, folder / f"part-{number:06d}.parquet", **WRITING)
+
+
+def _walk(rng: np.random.Generator, episodes: int, first: int) -> dict[str, Any]:
+    actions = rng.integers(ACTIONS, size=(episodes, HORIZON), dtype=np.int32)
+    moved = np.array([1, -1, 10, -10])[actions] + rng.integers(-1, 2, size=actions.shape)
+    path = np.cumsum(np.column_stack([np.zeros(episodes, dtype=np.int64), moved]), axis=1)
+    path = (path + STATES // 2) % STATES
+    last = np.zeros((episodes, HORIZON), dtype=np.bool_)
+    last[:, -1] = True
+    ended = rng.random(episodes) < 0.1
+    return {
+        "episode": np.repeat(np.arange(first, first + episodes), HORIZON),
+        "stage": np.tile(np.arange(HORIZON, dtype=np.int32), episodes),
+        "state": path[:, :-1].ravel(),
+        "action": actions.ravel(),
+        "reward": (path[:, 1:] > 700).astype(np.float64).ravel(),
+        "next_state": path[:, 1:].ravel(),
+        "terminated": (last & ended[:, None]).ravel(),
+        "truncated": (last & ~ended[:, None]).ravel(),
+    }
+
+
+def bare(folder: str) -> dict[str, Any]:
+    """Decode all columns, batch by batch."""
+    began, steps = time.perf_counter(), 0
+    for path in sorted(Path(folder).glob("*.parquet")):
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=BATCH):
+                steps += batch.num_rows
+    return {"seconds": time.perf_counter() - began, "steps": steps}
+
+
+def audited(folder: str) -> dict[str, Any]:
+    """An audit with everything that it says in a terminal."""
+    import covgame as cg
+
+    began = time.perf_counter()
+    found = cg.audit(folder, TARGET)
+    text = found.to_text()
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "steps": found.steps, "holes": len(found.holes), "text": text}
+
+
+def main(sizes: list[int]) -> None:
+    """Measure each size, and save."""
+    rows = []
+    for steps in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            write_steps(Path(folder), steps)
+            size = sum(path.stat().st_size for path in Path(folder).iterdir())
+            found = {}
+            for what in ("bare", "audit"):
+                answer = _results.in_own_process(
+                    "benchmarks.auditing", what, folder, seconds=PATIENCE
+                )
+                found[what] = answer or {}
+        row = {
+            "steps": steps,
+            "megabytes": size / 2**20,
+            "bare_seconds": found["bare"]["seconds"],
+            "audit_seconds": found["audit"]["seconds"],
+            "ratio": found["audit"]["seconds"] / found["bare"]["seconds"],
+            "bare_memory": found["bare"]["memory"],
+            "audit_memory": found["audit"]["memory"],
+        }
+        print(row, flush=True)
+        rows.append(row)
+    if len(sizes) == len(SIZES[""]):
+        _results.write("auditing", rows, states=STATES, actions=ACTIONS, horizon=HORIZON)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] in ("bare", "audit"):
+        result = (bare if sys.argv[1] == "bare" else audited)(sys.argv[2])
+        print(json.dumps(result | {"memory": _results.peak_memory()}))
+    elif "--steps" in sys.argv:
+        main([int(sys.argv[sys.argv.index("--steps") + 1])])
+    else:
+        main(SIZES["--quick" if "--quick" in sys.argv else ""])

@@ -1,0 +1,147 @@
+"""``covgame audit``: what data cover, what is missing, and how good data could be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import covgame
+from covgame.cli.completion import complete_env, complete_target
+from covgame.cli.messages import print_json, say_unless
+from covgame.cli.options import TARGETS, as_range, common_options
+from covgame.errors import BadInput
+
+NO_TARGET = "no target given: every action in every state 10 times, at any stage (uniform:10/pair)"
+
+
+@click.command()
+@click.argument("data", nargs=-1, required=True)
+@click.option(
+    "--target", shell_complete=complete_target, help=f"What they are to cover: {TARGETS}."
+)
+@click.option(
+    "--env",
+    shell_complete=complete_env,
+    help="The environment that they are from; if its table is known, the answer is exact.",
+)
+@click.option("--horizon", type=int, help="Steps of an episode that count.")
+@click.option(
+    "--states",
+    help="What counts as a state, where they hold observations: bins:12[-1.2,0.6]x8[-1,1], "
+    "round:2, keys:NAME,..., image:hash, py:MODULE:FUNCTION.",
+)
+@click.option("--actions", help="grid:N, for an ENV whose actions are real numbers.")
+@click.option(
+    "--columns",
+    help="Our names of columns = the table's: state=s,action=a,done=over; state=x+y for several.",
+)
+@click.option("--epsilon", type=float, help="Also what explore and identify would certify.")
+@click.option(
+    "--delta",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="Probability with which certificates may be wrong.",
+)
+@click.option("--reward-range", default="0,1", show_default=True, help="LO,HI: what a step pays.")
+@click.option("--most-states", type=int, help="An upper bound on the states, for certificates.")
+@click.option("--stage-dependent", is_flag=True, help="Do not take the stages to be alike.")
+@click.option("--at-any-price", is_flag=True, help="Solve also what takes long.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=12,
+    show_default=True,
+    help="How many holes to show.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw visits against the target into this file (svg, png or pdf).",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a page (HTML, one file).",
+)
+@common_options
+def audit(
+    data: tuple[str, ...],
+    target: str | None,
+    env: str | None,
+    horizon: int | None,
+    states: str | None,
+    actions: str | None,
+    columns: str | None,
+    epsilon: float | None,
+    delta: float,
+    reward_range: str,
+    most_states: int | None,
+    stage_dependent: bool,
+    at_any_price: bool,
+    top: int,
+    plot: Path | None,
+    report: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """What data cover, the holes in words, and how far they are from the best there could be.
+
+    \b
+    DATA is a run, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays (.npz, .h5),
+    or a Minari dataset (minari:ID). Several add up.
+    Examples:
+      covgame audit runs/grid-1 --target uniform:50/pair
+      covgame audit steps.csv --columns state=x+y,action=a,done=over --target uniform:10/pair
+      covgame audit minari:corridor/test-v0 --env gym:FrozenLake-v1 --report audit.html
+    """
+    say_unless(quiet or target is not None, NO_TARGET)
+    if plot is not None:
+        from covgame.report.figures import check_can_draw
+
+        check_can_draw(plot)
+    if report is not None and not report.absolute().parent.is_dir():
+        raise BadInput(f"{report}: there is no folder {report.absolute().parent}")
+    found = covgame.audit(
+        list(data),
+        target,
+        env=env,
+        horizon=horizon,
+        states=states,
+        actions=actions,
+        columns=parse_columns(columns),
+        epsilon=epsilon,
+        delta=delta,
+        reward_range=as_range(reward_range),
+        most_states=most_states,
+        stage_dependent=stage_dependent,
+        at_any_price=at_any_price,
+    )
+    answer = found.to_dict() if as_json else {}
+    text = "" if as_json else found.to_text(top)
+    if plot is not None:
+        found.plot(plot)
+        say_unless(quiet, f"drew {plot}")
+    if report is not None:
+        found.save_html(report)
+        say_unless(quiet, f"wrote {report}")
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(text)
+
+
+def parse_columns(text: str | None) -> dict[str, str] | None:
+    """``state=s,action=a`` as a dictionary."""
+    if text is None:
+        return None
+    found: dict[str, str] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        ours, equals, theirs = (word.strip() for word in part.partition("="))
+        if not (equals and ours and theirs):
+            raise BadInput(f"--columns {text}: write ours=theirs, such as state=s, not {part!r}")
+        if ours in found:
+            raise BadInput(f"--columns {text}: {ours} stands there twice")
+        found[ours] = theirs
+    return found

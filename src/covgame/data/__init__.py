@@ -1,0 +1,1 @@
+"""Data that are there already: read from wherever they lie, counted, judged."""

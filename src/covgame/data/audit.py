@@ -1,0 +1,461 @@
+"""``audit``: what data cover, what is missing, and how good data could be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covgame.arrays import sum_by_index
+from covgame.data.asked import AnyTarget, Asked, as_request, ask_of, world_of
+from covgame.data.dataset import Dataset, open_all
+from covgame.data.evidence import Evidence, gather
+from covgame.data.holes import Hole, holes
+from covgame.data.proofs import Proofs, prove
+from covgame.errors import BadInput, Row, SolverFailed
+from covgame.flow.measures import thinnest
+from covgame.flow.min_flow import dual_bound, min_flow
+from covgame.mdp import dp
+from covgame.names import Names
+from covgame.notebook import facts_table, rows_table
+from covgame.pac.error_bounds import Range
+from covgame.planning import number
+from covgame.sources.environments import as_environment
+from covgame.sources.maps import AnyMap
+from covgame.store.folder import write_whole
+from covgame.targets.groups import Grouped
+from covgame.targets.reaching import reachable_rows
+from covgame.targets.requests import Listed, Proportional, Request, Uniform
+from covgame.targets.target import Target
+from covgame.types import ANY, BoolArray, FloatArray, Shape
+
+SHOWN = 12
+LARGE = 20_000
+"""Above so many (stage, state, action) linear programs take a while; nobody waits unasked."""
+
+
+@dataclass(frozen=True)
+class Untold:
+    """What these data cannot tell about."""
+
+    rows: list[Row]  # of the target, to which nobody knows the way
+    pairs: list[tuple[int, int]]  # (state, action) of states that were met, never tried
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What data cover of a target, and what they lack."""
+
+    evidence: Evidence
+    asked: Asked
+    request: str  # the target, as it was asked for
+    certificates: Proofs | None = None  # with ``epsilon``: what is proved
+    at_any_price: bool = False  # linear programs also where they take long
+
+    # ------------------------------------------------------------------------ what there is
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """The data, one by one."""
+        return self.evidence.datasets
+
+    @property
+    def target(self) -> Target:
+        """What was asked for, row by row."""
+        return self.asked.target
+
+    @property
+    def names(self) -> Names:
+        """What states and actions are called."""
+        return self.evidence.names
+
+    @property
+    def shape(self) -> Shape:
+        """Stages, states and actions."""
+        return self.evidence.shape
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes there are, of all datasets."""
+        return self.evidence.n_episodes
+
+    @property
+    def steps(self) -> int:
+        """Steps that count."""
+        return sum(one.n_steps for one in self.datasets)
+
+    @property
+    def left_out(self) -> int:
+        """Steps beyond the horizon, which do not count."""
+        return sum(one.left_out for one in self.datasets)
+
+    @property
+    def covered(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.asked.missing.any()
+
+    @cached_property
+    def uncovered(self) -> list[tuple[Row, float]]:
+        """What is missing: (row, visits), most first."""
+        rows = self.asked.still_open()
+        return list(zip(self.target.as_rows(rows), self.asked.missing[rows].tolist(), strict=True))
+
+    @cached_property
+    def holes(self) -> list[Hole]:
+        """The same in words, grouped by state, most missing first."""
+        return holes(self.evidence, self.asked)
+
+    @property
+    def known(self) -> bool:
+        """Whether the world is known; otherwise it is judged as the data show it."""
+        return self.evidence.model is not None
+
+    @cached_property
+    def untold(self) -> Untold:
+        """What these data cannot tell about."""
+        away = np.flatnonzero(~self._within & (self.asked.missing > 0))
+        anywhere = np.logical_or.reduce(self.evidence.seen, axis=0)
+        tried = self.evidence.apart.visits.any(axis=0)
+        pairs = np.argwhere(anywhere[:, None] & self.evidence.allowed & ~tried)
+        return Untold(self.target.as_rows(away), [(int(s), int(a)) for s, a in pairs])
+
+    @cached_property
+    def _within(self) -> BoolArray:
+        """Rows to which the model knows a way."""
+        return reachable_rows(self.target, self.evidence.kernel)
+
+    # ------------------------------------------------------------------------- what it costs
+
+    @property
+    def is_large(self) -> bool:
+        """Whether linear programs take a while."""
+        return self.shape.cells > LARGE
+
+    @property
+    def solves(self) -> bool:
+        """Whether they are solved."""
+        return self.at_any_price or not self.is_large
+
+    @cached_property
+    def min_episodes(self) -> float | None:
+        """phi* of the whole target: what a collector needs who knows the world; None if large.
+
+        Of a learnt model, without the rows that are ``untold``.
+        """
+        return self._price(self.target.counts, self._within)
+
+    @cached_property
+    def told_episodes(self) -> float | None:
+        """phi* of what is missing, as far as the model knows a way there."""
+        return self._price(self.asked.more, self._within & (self.asked.more > 0))
+
+    @property
+    def missing_episodes(self) -> float | None:
+        """phi* of what is missing; None if it is too large to solve, or something is untold."""
+        return None if self.untold.rows else self.told_episodes
+
+    @cached_property
+    def at_least(self) -> float:
+        """A quick lower bound on the episodes for what is missing."""
+        return self._quick(self.asked.more, self._within & (self.asked.more > 0))
+
+    def _quick(self, counts: FloatArray, wanted: BoolArray) -> float:
+        part = self.target.remainder(wanted, counts)
+        if not len(part):
+            return 0.0
+        return dual_bound(self.evidence.kernel, part, np.ones(len(part)))
+
+    def _price(self, counts: FloatArray, wanted: BoolArray) -> float | None:
+        part = self.target.remainder(wanted, counts)
+        if not len(part):
+            return 0.0
+        if not self.solves:
+            return None
+        try:
+            return min_flow(self.evidence.kernel, part).min_episodes
+        except SolverFailed:
+            return None
+
+    @cached_property
+    def _thinnest(self) -> tuple[float, tuple[int, int, int]] | None:
+        if not self.solves:
+            return None
+        had = self.evidence.apart.visits / max(1, self.episodes)
+        return thinnest(self.evidence.kernel, had)
+
+    @property
+    def concentrability(self) -> float | None:
+        """How many times more often some policy visits what these data visit too rarely.
+
+        The largest such number; infinite if they miss something that can be reached.
+        """
+        return None if self._thinnest is None else self._thinnest[0]
+
+    @property
+    def thinnest_spot(self) -> Row | None:
+        """(stage, state, action) where that is."""
+        return None if self._thinnest is None else self._thinnest[1]
+
+    @cached_property
+    def unvisited(self) -> tuple[int, int]:
+        """(how many, of how many) actions in states at stages were never visited, and can be."""
+        kernel = self.evidence.kernel
+        possible = dp.reachable(kernel)[:, :, None] & kernel.allowed_actions
+        return int((possible & (self.evidence.apart.visits == 0)).sum()), int(possible.sum())
+
+    @cached_property
+    def best_concentrability(self) -> float | None:
+        """The least that any collector can reach: phi* of proportional:1 on the same model."""
+        if not self.solves:
+            return None
+        try:
+            target = Proportional(1.0).resolve(self.evidence.kernel)
+            return min_flow(self.evidence.kernel, target).min_episodes
+        except SolverFailed:
+            return None
+
+    # ------------------------------------------------------------------------- how it is said
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON answer of ``covgame audit``."""
+        H, S, A = self.shape.hsa
+        untold = self.untold
+        answer = {
+            "data": [one.name for one in self.datasets],
+            "episodes": self.episodes,
+            "steps": self.steps,
+            "left_out": self.left_out,
+            "horizon": H,
+            "states": S,
+            "actions": A,
+            "states_seen": int(self.evidence.seen.any(axis=0).sum()),
+            "target": self.request,
+            "requirements": len(self.target),
+            "covered": self.covered,
+            "uncovered": [[*row, missing] for row, missing in self.uncovered],
+            "missing_visits": float(self.asked.missing.sum()),
+            "holes": [vars(hole) for hole in self.holes],
+            **self.names.named(uncovered=self.uncovered),
+            "model": "known" if self.known else "learnt",
+            "stages": self.evidence.stages[2],
+            "min_episodes": self.min_episodes,
+            "missing_episodes": self.missing_episodes,
+            "told_episodes": self.told_episodes,
+            "missing_episodes_at_least": self.at_least,
+            "unvisited": self.unvisited[0],
+            "reachable": self.unvisited[1],
+            "concentrability": _finite(self.concentrability),
+            "thinnest_spot": None if self.thinnest_spot is None else list(self.thinnest_spot),
+            "best_concentrability": _finite(self.best_concentrability),
+            "untold": {
+                "rows": [list(row) for row in untold.rows],
+                "pairs": [list(pair) for pair in untold.pairs],
+            },
+        }
+        if self.asked.moves is not None and self.asked.lacking is not None:
+            answer["uncovered_transitions"] = self._transitions()
+        if self.certificates is not None:
+            answer["certificates"] = self.certificates.to_dict()
+        return answer
+
+    def _transitions(self) -> list[list[Any]]:
+        moves, lacking = self.asked.moves, self.asked.lacking
+        if moves is None or lacking is None:
+            return []
+        order = np.argsort(-lacking, kind="stable")[: np.count_nonzero(lacking)]
+        return [
+            [
+                *divmod(int(moves.pair[i]), self.shape.actions),
+                _state(moves.successor[i]),
+                lacking[i],
+            ]
+            for i in order.tolist()
+        ]
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What there is to say, as (label, value) lines for people."""
+        from covgame.data.words import facts_of
+
+        return facts_of(self)
+
+    def summary(self) -> list[str]:
+        """Three sentences."""
+        from covgame.data.words import summary_of
+
+        return summary_of(self)
+
+    def to_text(self, most: int = SHOWN) -> str:
+        """A page for a terminal."""
+        lines = [f"{label:<12} {value}" for label, value in self.facts()]
+        if self.holes and most:
+            lines += ["", "Holes (visits that are missing)"]
+            width = max(len(number(hole.missing)) for hole in self.holes[:most])
+            lines += [f"  {number(hole.missing):>{width}}  {hole}" for hole in self.holes[:most]]
+            if len(self.holes) > most:
+                lines.append(f"  and {len(self.holes) - most:,} more")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        state = "covered" if self.covered else f"{len(self.uncovered):,} rows open"
+        names = ", ".join(repr(one.name) for one in self.datasets)
+        return f"Audit({names}, {self.episodes:,} episodes, {state})"
+
+    def _repr_html_(self) -> str:
+        rows = [(number(hole.missing), hole.where, hole.what) for hole in self.holes[:SHOWN]]
+        if len(self.holes) > SHOWN:
+            rows.append(("", f"and {len(self.holes) - SHOWN:,} more", ""))
+        return facts_table(self.facts()) + rows_table("Holes", rows, ("visits", "where", "what"))
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw visits against what was asked for.
+
+        With a ``path`` a file is written, whose ending says the format (svg, png, pdf); without one
+        the matplotlib figure is returned, which a notebook shows.
+        """
+        from covgame.report.audits import audit_figure
+        from covgame.report.figures import shown_or_saved
+
+        return shown_or_saved(audit_figure, self, path)
+
+    def to_html(self) -> str:
+        """The page: one file that needs nothing else."""
+        from covgame.report.audit_page import audit_page
+
+        return audit_page(self)
+
+    def save_html(self, path: str | Path) -> None:
+        """Write the page, as a whole or not at all."""
+        try:
+            write_whole(Path(path), self.to_html().encode())
+        except OSError as error:
+            raise BadInput(f"{path} cannot be written: {error.strerror or error}") from error
+
+    def by_state(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(visits, visits asked for, visits missing) of every state."""
+        target, asked = self.target, self.asked
+        visits = self.evidence.apart.visits.sum(axis=(0, 2)).astype(np.float64)
+        plain = target.rows[:, 1] >= 0
+        state = target.rows[plain, 1]
+        wanted, missing = (
+            sum_by_index(state, values[plain], self.shape.states)
+            for values in (target.counts, asked.missing)
+        )
+        return visits, wanted, missing
+
+
+def audit(
+    data: str | Path | Sequence[str | Path],
+    target: AnyTarget | None = None,
+    *,
+    env: Any = None,
+    horizon: int | None = None,
+    states: AnyMap | None = None,
+    actions: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.1,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    most_states: int | None = None,
+    stage_dependent: bool = False,
+    at_any_price: bool = False,
+) -> Audit:
+    """What data cover of a target, what is missing, and how good data could be.
+
+    Data are read a batch at a time, however many there are.
+
+    Args:
+        data: A run's folder, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays
+            (``.npz``, ``.h5``), ``minari:ID``; or a list of such, which add up.
+        target: What has to be visited how often, as in ``covgame.cover``. Left out,
+            ``uniform:10/pair``. Without a known model, uniform targets are about what was seen.
+        env: The environment that the data are from, as in ``covgame.cover``. If its transition
+            table is known, everything is judged by that, otherwise by what the data show.
+        horizon: Steps of an episode that count, where neither ``env`` nor the data say so.
+        states: What counts as a state, where the data hold observations (see ``covgame.make``).
+        actions: ``"grid:5"`` for an ``env`` whose actions are real numbers.
+        columns: Our names of columns -> the table's, such as ``{"state": "s", "action": "a"}``;
+            ``{"state": "x+y"}`` makes a state of two columns. Ours are ``episode``, ``stage``,
+            ``state``, ``action``, ``reward``, ``next_state``, ``terminated``, ``truncated`` and
+            ``done``.
+        epsilon: Also say what the certificates of ``explore`` and ``identify`` would prove.
+        delta: The probability with which they may be wrong.
+        reward_range: What a step may pay; the certificate of ``identify`` relies on it.
+        most_states: An upper bound on the number of states, where only data say how many there
+            are; certificates need it.
+        stage_dependent: Do not take the stages to be alike.
+        at_any_price: Solve linear programs also where they take long.
+
+    Returns:
+        The audit: ``audit.covered``, ``audit.uncovered``, ``audit.holes`` (in words),
+        ``audit.missing_episodes``, ``audit.min_episodes``, ``audit.concentrability``,
+        ``audit.untold``, ``audit.certificates``, ``audit.plot()``, ``audit.to_html()``.
+
+    Raises:
+        BadInput: The data or the target are not what they should be; the sentence names the file,
+            the row and the column.
+        UnreachableTarget: The target asks for what no policy reaches on the known model.
+
+    Example:
+        >>> import tempfile, covgame as cg
+        >>> folder = tempfile.mkdtemp()
+        >>> run = cg.cover("chain:states=4,horizon=6", "uniform:2/pair", out=folder)
+        >>> audit = cg.audit(folder, "uniform:2/pair", env="chain:states=4,horizon=6")
+        >>> audit.covered, audit.missing_episodes
+        (True, 0.0)
+    """
+    if not 0 < delta < 1:
+        raise BadInput(f"delta is a probability between 0 and 1, not {delta!r}")
+    paths = [data] if isinstance(data, str | Path) else list(data)
+    environment = None
+    if env is not None:
+        environment = as_environment(env, horizon, states, actions)
+        states = None
+    datasets = open_all(
+        paths, environment=environment, horizon=horizon, states=states, columns=columns
+    )
+    request = as_request(target)
+    shape, names = world_of(datasets, environment, request)
+    paid = None
+    if epsilon is not None and all(one.has_rewards for one in datasets):
+        paid = _range(reward_range)
+    counts = gather(datasets, shape)
+    evidence = Evidence(datasets, shape, environment, names, counts, delta, paid, stage_dependent)
+    asked = ask_of(evidence, request)
+    found = Audit(evidence, asked, _said(request, asked), at_any_price=at_any_price)
+    if epsilon is None:
+        return found
+    return replace(found, certificates=prove(evidence, epsilon, most_states, forecast=found.solves))
+
+
+def _range(given: tuple[float, float]) -> Range:
+    low, high = given
+    if not -np.inf < low < high < np.inf:
+        raise BadInput(f"a range of rewards goes from LO to HI, not {low:g} to {high:g}")
+    return Range(float(low), float(high))
+
+
+def _said(request: Request | Target, asked: Asked) -> str:
+    """The target as somebody would write it."""
+    if isinstance(request, Listed):
+        return request.source
+    if isinstance(request, Proportional):
+        return f"proportional:{request.count:g}"
+    if isinstance(request, Uniform | Grouped):
+        return str(request)
+    return f"a target of {len(asked.target):,} rows"
+
+
+def _state(successor: Any) -> int | None:
+    return None if successor == ANY else int(successor)
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON knows no infinity."""
+    return value if value is not None and np.isfinite(value) else None

@@ -1,0 +1,146 @@
+"""d3rlpy's arrays: observations, actions, rewards, terminals, and timeouts where there are some.
+
+As ``.npz``, or as d3rlpy itself dumps them (``.h5``, the old and the new layout).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covgame.data import steps
+from covgame.data.dataset import Origin
+from covgame.data.gathering import StoredEpisode, gathered
+from covgame.data.hdf5 import open_hdf5
+from covgame.data.steps import AnyArray, Chunk
+from covgame.errors import BadInput
+
+CALLED = {
+    "state": "observations", "action": "actions", "reward": "rewards", "terminated": "terminals",
+    "truncated": "timeouts", "done": "episode_terminals", "next_state": "next_observations",
+}  # fmt: skip
+NEEDED = ("state", "action", "terminated")
+IN_EPISODES = {"state": "observations", "action": "actions", "reward": "rewards"}
+
+
+def d3rlpy_arrays(path: Path) -> Origin:
+    """The arrays of a file."""
+    reader = _Npz(path) if path.suffix.lower() == ".npz" else _Hdf5(path)
+    return Origin(reader)
+
+
+def _there(path: Path, names: Any) -> dict[str, str]:
+    """Our name -> the file's, of the arrays that are there."""
+    called = {ours: theirs for ours, theirs in CALLED.items() if theirs in names}
+    for ours in NEEDED:
+        if ours not in called and not (ours == "terminated" and "done" in called):
+            raise BadInput(
+                f"{path} has no array {CALLED[ours]!r}; d3rlpy's have {', '.join(CALLED.values())}"
+            )
+    return called
+
+
+def _slices(
+    path: Path, lengths: Mapping[str, int], called: Mapping[str, str], read: Callable[..., AnyArray]
+) -> Iterator[Chunk]:
+    total = lengths["action"]
+    for ours, length in lengths.items():
+        if length != total:
+            raise BadInput(
+                f"{path}, column {called[ours]}: it has {length:,} entries, {called['action']} "
+                f"{total:,}"
+            )
+    for row in range(0, total, steps.BATCH):
+        size = min(steps.BATCH, total - row)
+        yield Chunk(str(path), row, {name: read(name, row, size) for name in called}, called)
+
+
+@dataclass(frozen=True)
+class _Npz:
+    """Arrays in a zip file, each read as it is needed."""
+
+    path: Path
+    raw = True
+
+    def chunks(self) -> Iterator[Chunk]:
+        try:
+            with zipfile.ZipFile(self.path) as archive, ExitStack() as stack:
+                names = {Path(name).stem for name in archive.namelist()}
+                called = _there(self.path, names)
+                streams = {
+                    ours: _Stream(stack.enter_context(archive.open(f"{theirs}.npy")))
+                    for ours, theirs in called.items()
+                }
+                lengths = {name: stream.shape[0] for name, stream in streams.items()}
+                yield from _slices(
+                    self.path, lengths, called, lambda name, _, size: streams[name].read(size)
+                )
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, IndexError) as error:
+            raise BadInput(f"{self.path} cannot be read: {error}") from error
+
+
+class _Stream:
+    """An array in a file, from its first row on."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        version = np.lib.format.read_magic(file)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        self.shape, fortran, self.dtype = read(file)
+        if self.dtype.hasobject:
+            raise ValueError("it holds Python objects, which are never loaded")
+        if fortran and len(self.shape) > 1:
+            raise ValueError("an array is in Fortran order; save np.ascontiguousarray of it")
+
+    def read(self, rows: int) -> AnyArray:
+        row = self.shape[1:]
+        wanted = rows * int(np.prod(row, dtype=np.int64)) * self.dtype.itemsize
+        content = self.file.read(wanted)
+        if len(content) < wanted:
+            raise EOFError("an array is cut off")
+        return np.frombuffer(content, dtype=self.dtype).reshape(rows, *row)
+
+
+@dataclass(frozen=True)
+class _Hdf5:
+    """What ``dataset.dump`` of d3rlpy wrote."""
+
+    path: Path
+    raw = True
+
+    def chunks(self) -> Iterator[Chunk]:
+        with open_hdf5(self.path) as file:
+            try:
+                if "num_episodes" in file:
+                    yield from gathered(self._episodes(file), CALLED)
+                    return
+                called = _there(self.path, file)
+                lengths = {ours: len(file[theirs]) for ours, theirs in called.items()}
+                yield from _slices(
+                    self.path,
+                    lengths,
+                    called,
+                    lambda name, row, size: file[called[name]][row : row + size],
+                )
+            except (OSError, KeyError, TypeError, AttributeError) as error:
+                raise BadInput(f"{self.path} cannot be read: {error}") from error
+
+    def _episodes(self, file: Any) -> Iterator[StoredEpisode]:
+        for number in range(int(file["num_episodes"][()])):
+            columns: dict[str, AnyArray] = {}
+            for ours, theirs in IN_EPISODES.items():
+                if f"{theirs}_{number}" not in file:
+                    raise BadInput(f"{self.path}, episode {number}: it has no {theirs}")
+                columns[ours] = file[f"{theirs}_{number}"][()]
+            ends = np.zeros(len(columns["action"]), dtype=np.bool_)
+            ends[-1:] = bool(file[f"terminated_{number}"][()])
+            yield StoredEpisode(str(self.path), number, columns | {"terminated": ends})

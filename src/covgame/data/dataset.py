@@ -1,0 +1,404 @@
+"""Datasets: runs, tables, arrays and Minari's, read a batch at a time and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from covgame.data.numbering import ActionNumbers, KnownStates, StateNumbers, numbered
+from covgame.data.steps import COLUMNS, Assembler, Chunk, Steps
+from covgame.errors import BadInput
+from covgame.game.counts import Counts
+from covgame.jsonfile import is_file
+from covgame.memory import require_room
+from covgame.names import Names, closest
+from covgame.sources.environments import Environment
+from covgame.sources.external import ExternalSource
+from covgame.sources.maps import AnyMap, MappedStates, state_map
+from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.store.folder import MANIFEST, RunFolder
+from covgame.types import END, IntArray, Shape
+
+MINARI = "minari:"
+DENSE = 20_000_000
+"""Up to so many different transitions are counted in an array, more of them by sorting."""
+
+KINDS = (
+    "a run of covgame, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays (.npz, "
+    ".h5), or a Minari dataset (minari:ID, or its folder)"
+)
+
+
+class Reader(Protocol):
+    """Reads files, from the beginning as often as one asks."""
+
+    @property
+    def raw(self) -> bool:
+        """Whether states are observations as an environment shows them."""
+        ...
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rows, a batch at a time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Files, and what they say of themselves."""
+
+    reader: Reader
+    names: Names = field(default_factory=Names)
+    horizon: int | None = None
+    keys: KnownStates | None = None  # of a run that found its states
+    states: int | None = None  # how many there are, where the files say so
+    actions: int | None = None
+    first_state: int = 0
+    first_action: int = 0
+    space: Any = None  # of observations, as state maps want it
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """The world that a dataset's states and actions belong to."""
+
+    states: States | None = None  # None: whatever numbers the data have
+    n_actions: int | None = None
+    first_action: int = 0  # in raw data: what the environment calls its first action
+    names: Names = field(default_factory=Names)
+
+    @classmethod
+    def of(cls, environment: Environment) -> Numbering:
+        """That of an environment."""
+        return cls.of_source(environment.open(0))
+
+    @classmethod
+    def of_source(cls, source: Any) -> Numbering:
+        """That of a source that is being played: what is new to it gets its next numbers."""
+        if not isinstance(source, ExternalSource):
+            shape = source.shape
+            return cls(CountedStates(shape.states), shape.actions, 0, source.model.names)
+        actions = source.stepper.actions
+        first = actions.values[0] if isinstance(actions.values, range) else 0
+        return cls(source.states, len(actions), first, source.names)
+
+
+class Dataset:
+    """Episodes on disk. Opening it has read and checked all of them once."""
+
+    def __init__(
+        self, name: str, origin: Origin, numbering: Numbering, horizon: int | None = None
+    ) -> None:
+        self.name = name
+        self._reader = origin.reader
+        self._limit = origin.horizon if horizon is None else horizon
+        self._states = _state_numbers(origin, numbering)
+        self._actions = _action_numbers(origin, numbering)
+        self._origin_names, self._world_names = origin.names, numbering.names
+        self.n_episodes = self.n_steps = self.left_out = 0
+        self.longest = 0
+        self._shortest_cut = 2**62  # steps of the shortest episode that was truncated
+        self.has_rewards = False
+        self.reward_range = (np.inf, -np.inf)
+        self.highest_return = -np.inf
+        self._survey()
+
+    @property
+    def horizon(self) -> int:
+        """Steps of an episode at most: as given, or of the longest one."""
+        return self.longest if self._limit is None else self._limit
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are: as the world or the files say, or as many as appear."""
+        return self._states.size
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return self._actions.size
+
+    @property
+    def knows_states(self) -> bool:
+        """Whether it is known how many states there are, seen or not."""
+        return self._states.limit is not None
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether an episode was truncated before the horizon."""
+        return self.is_cut_before(self.horizon)
+
+    def is_cut_before(self, horizon: int) -> bool:
+        """Whether an episode was truncated before its so many-th step."""
+        return self._shortest_cut < horizon
+
+    @property
+    def shape(self) -> Shape:
+        """Stages, states and actions."""
+        return Shape(self.horizon, self.n_states, self.n_actions)
+
+    @property
+    def names(self) -> Names:
+        """What states and actions are called."""
+        own, world = self._origin_names, self._world_names
+        states = self._states.labels or world.states or own.states
+        return Names(states, self._actions.names, world.grid or own.grid)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, {self.n_episodes:,} episodes, {self.n_steps:,} steps)"
+
+    def batches(self) -> Iterator[Steps]:
+        """All steps in order, at most about 500,000 at a time, whole episodes each time."""
+        return self._assembled(Assembler(self._limit))
+
+    def counts(self, shape: Shape, *, pooled: bool) -> Counts:
+        """What a learner counts of these episodes.
+
+        A step after which the episode was truncated counts as a transition to the state that it
+        showed, one that terminated it as one to the end. Where nobody saw the next state, no
+        transition is counted.
+        """
+        require_room(shape, 0, "counting")
+        counts = Counts(shape, pooled=pooled)
+        for steps in self.batches():
+            _count(counts, steps)
+        return counts
+
+    def _assembled(self, assembler: Assembler) -> Iterator[Steps]:
+        return assembler.episodes(
+            numbered(chunk, self._states, self._actions) for chunk in self._reader.chunks()
+        )
+
+    def _survey(self) -> None:
+        """Read everything once: that checks it, and says how large it is."""
+        assembler = Assembler(self._limit)
+        for steps in self._assembled(assembler):
+            self.n_steps += len(steps)
+            self.longest = max(self.longest, int(steps.stage.max()) + 1)
+            low, high = self.reward_range
+            self.reward_range = (
+                min(low, float(steps.reward.min())),
+                max(high, float(steps.reward.max())),
+            )
+            begins = np.flatnonzero(steps.stage == 0)
+            paid = np.add.reduceat(steps.reward, begins)
+            self.highest_return = max(self.highest_return, float(paid.max()))
+            lengths = steps.stage[steps.truncated] + 1
+            self._shortest_cut = min(self._shortest_cut, int(lengths.min(initial=2**62)))
+        if not self.n_steps:
+            raise BadInput(f"{self.name} holds no steps")
+        self.n_episodes, self.left_out = assembler.n_episodes, assembler.left_out
+        self.has_rewards = assembler.has_rewards
+
+
+def _count(counts: Counts, steps: Steps) -> None:
+    """Add a batch of whole episodes."""
+    shape = counts.shape
+    cell = (steps.stage * shape.states + steps.state) * shape.actions + steps.action
+    counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
+    earned = np.bincount(cell, steps.reward, minlength=shape.cells)
+    counts.reward_sums += earned.reshape(shape.hsa)
+    begins = steps.stage == 0
+    counts.starts += np.bincount(steps.state[begins], minlength=shape.states)
+    counts.n_episodes += int(begins.sum())
+    successor = np.where(steps.terminated, END, steps.next_state)
+    moves = steps.terminated | (successor >= 0)
+    rows, width = len(counts.table), shape.states + 1
+    row = (cell % shape.pairs if counts.pooled else cell)[moves]
+    moved = row * width + successor[moves] + 1
+    if rows * width <= min(DENSE, 4 * len(moved)):
+        times = np.bincount(moved, minlength=rows * width)
+        found: IntArray = np.flatnonzero(times)
+        times = times[found]
+    else:
+        found, times = np.unique(moved, return_counts=True)
+    counts.table.add_many(found // width, found % width - 1, times)
+
+
+def _state_numbers(origin: Origin, world: Numbering) -> StateNumbers:
+    return StateNumbers(
+        world.states,
+        origin.keys,
+        raw=origin.reader.raw,
+        names=world.names if world.names.states else origin.names,
+        first=origin.first_state if world.states is None else 0,
+        limit=origin.states if world.states is None else None,
+    )
+
+
+def _action_numbers(origin: Origin, world: Numbering) -> ActionNumbers:
+    first = world.first_action if origin.reader.raw else 0
+    if world.n_actions is None:
+        first = origin.first_action
+    limit = origin.actions if world.n_actions is None else world.n_actions
+    return ActionNumbers(world.names.actions or origin.names.actions, first, limit)
+
+
+# ----------------------------------------------------------------------------- opening
+
+
+def open_data(
+    path: str | Path,
+    *,
+    environment: Environment | None = None,
+    horizon: int | None = None,
+    states: AnyMap | None = None,
+    columns: Mapping[str, str] | None = None,
+    numbering: Numbering | None = None,
+) -> Dataset:
+    """Open a dataset, which reads and checks it once.
+
+    Args:
+        path: A run, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays (``.npz``,
+            ``.h5``), ``minari:ID``, or the folder of a Minari dataset.
+        environment: The world that the data are from; its numbers of states and actions are used.
+        horizon: Steps of an episode that count. Left out, those of the run, or of the longest.
+        states: What counts as a state, where the data hold observations and there is no
+            environment that says so.
+        columns: Our names of columns -> the table's; ``x+y`` for a state made of two columns.
+        numbering: Instead of an environment, ``Numbering.of_source`` of one that is played: states
+            that it has not seen get its next numbers.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        BadInput: The data are not what they should be; the sentence names file, row and column.
+    """
+    return open_all(
+        [path],
+        environment=environment,
+        horizon=horizon,
+        states=states,
+        columns=columns,
+        numbering=numbering,
+    )[0]
+
+
+def open_all(
+    paths: Sequence[str | Path],
+    *,
+    environment: Environment | None = None,
+    horizon: int | None = None,
+    states: AnyMap | None = None,
+    columns: Mapping[str, str] | None = None,
+    numbering: Numbering | None = None,
+) -> list[Dataset]:
+    """Several datasets whose states have the same numbers."""
+    if not paths:
+        raise BadInput(f"name the data: {KINDS}")
+    if horizon is not None and horizon < 1:
+        raise BadInput(f"the horizon must be at least 1, not {horizon}")
+    for ours in columns or {}:
+        if ours not in COLUMNS:
+            raise BadInput(f"{ours!r} is no column of ours; {closest(ours, COLUMNS)}")
+    origins = [_origin(str(path), columns or {}) for path in paths]
+    if numbering is None:
+        numbering = _numbering(origins, environment, states)
+    elif states is not None:
+        raise BadInput("whoever numbers states has said already what counts as one")
+    if environment is not None and horizon is None:
+        horizon = environment.horizon
+    found = [
+        Dataset(str(path), origin, numbering, horizon)
+        for path, origin in zip(paths, origins, strict=True)
+    ]
+    _check_alike(found)
+    return found
+
+
+def _check_alike(found: Sequence[Dataset]) -> None:
+    """Numbers of states must not mean one thing here and another there."""
+    kinds = {one._states.states is None for one in found}
+    if len(kinds) > 1:
+        raise BadInput(
+            "the states of some of these data are numbers and of others observations; say --env, "
+            "which knows both"
+        )
+
+
+def _numbering(
+    origins: Sequence[Origin], environment: Environment | None, states: AnyMap | None
+) -> Numbering:
+    if environment is not None:
+        if states is not None:
+            raise BadInput("the environment has its states already; say --states where it is made")
+        return Numbering.of(environment)
+    if states is not None:
+        space = next((one.space for one in origins if one.space is not None), None)
+        return Numbering(MappedStates(state_map(states, space), None))
+    if len(origins) > 1 and any(one.keys is not None for one in origins):
+        return Numbering(DiscoveredStates())
+    return Numbering()
+
+
+def _origin(name: str, columns: Mapping[str, str]) -> Origin:
+    """Which reader reads it; heavy libraries are imported by those who need them."""
+    if name.startswith(MINARI):
+        from covgame.data.minari_data import minari_by_id
+
+        return minari_by_id(name.removeprefix(MINARI))
+    path = Path(name)
+    if path.is_dir():
+        return _of_folder(path, columns)
+    if is_file(name):
+        if path.suffix.lower() in (".npz", ".h5", ".hdf5"):
+            from covgame.data.d3rlpy_data import d3rlpy_arrays
+
+            return d3rlpy_arrays(path)
+        from covgame.data.tables import TableReader
+
+        return Origin(TableReader([path], columns))
+    from covgame.data.minari_data import find_minari
+
+    found = find_minari(name)
+    if found is None:
+        raise BadInput(f"there is no {name}; DATA is {KINDS}")
+    return found
+
+
+def _states_of(folder: RunFolder, names: Names) -> int | None:
+    """How many states the world of a run has, where it was known to the run."""
+    if names.states is not None:
+        return len(names.states)
+    if names.grid is not None:
+        return names.grid[0] * names.grid[1]
+    arrays = folder.load_counts() or {}
+    visits = arrays.get("visits")
+    return int(visits.shape[1]) if visits is not None and visits.ndim == 3 else None
+
+
+def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
+    from covgame.data.tables import TableReader, files_in
+
+    if (path / MANIFEST).is_file():
+        folder = RunFolder.open(path)
+        files = files_in(folder.episodes) if folder.episodes.is_dir() else []
+        if not files:
+            raise BadInput(
+                f"{path} holds no episodes; a run that is played by counts keeps none, play it "
+                "with --play exact"
+            )
+        horizon, names, keys = (
+            folder.manifest.get("horizon"),
+            folder.load_names(),
+            folder.load_states(),
+        )
+        return Origin(
+            TableReader(files),
+            names,
+            horizon if isinstance(horizon, int) else None,
+            keys,
+            states=_states_of(folder, names) if keys is None else None,
+        )
+    from covgame.data.minari_data import is_minari, minari_folder
+
+    if is_minari(path):
+        return minari_folder(path)
+    files = files_in(path) or (files_in(path / "episodes") if (path / "episodes").is_dir() else [])
+    if not files:
+        raise BadInput(f"{path} holds no data; DATA is {KINDS}")
+    return Origin(TableReader(files, columns))

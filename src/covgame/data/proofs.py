@@ -1,0 +1,201 @@
+"""What the certificates of ``explore`` and ``identify`` would say of data."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covgame.data.evidence import Evidence
+from covgame.errors import BadInput
+from covgame.game.counts import Counts
+from covgame.pac.error_bounds import Range, best_policy, reward_free
+from covgame.pac.homogeneity import share_of
+from covgame.pac.mixtures import Structure
+from covgame.planning import number
+from covgame.types import Policy
+
+ASSUMPTION = (
+    "whoever gathered the data chose every action by what had been seen before it, never by what "
+    "came after, and left out no episode because of how it went"
+)
+"""What no data can show, and every certificate from data relies on."""
+
+MOST_DOUBLINGS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """One certificate: what it would say, and how far that is from what was asked for."""
+
+    command: str  # explore or identify
+    bound: float  # what is lost at most
+    epsilon: float
+    times_more: float | None  # as many data, gathered alike, would do; None: no number of them
+
+    @property
+    def holds(self) -> bool:
+        """Whether it says enough."""
+        return self.bound <= self.epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the JSON answer."""
+        name = "certified_error" if self.command == "explore" else "certified_gap"
+        return {"holds": self.holds, name: self.bound, "times_more": self.times_more}
+
+    @property
+    def words(self) -> str:
+        """In a sentence."""
+        what = {
+            "explore": "planning on these data loses",
+            "identify": "the policy that these data suggest loses",
+        }[self.command]
+        said = f"{what} at most {number(self.bound)}"
+        if self.holds:
+            return f"{said}: enough for epsilon {self.epsilon:g}"
+        if self.times_more is None:
+            return f"{said}; more data of this kind would not bring it to {self.epsilon:g}"
+        return (
+            f"{said}, and {self.epsilon:g} was asked for; about {number(self.times_more)} times "
+            "as many episodes, gathered alike, would do"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Proofs:
+    """Both certificates, as far as the data allow."""
+
+    epsilon: float
+    delta: float
+    explore: Proof
+    identify: Proof | None  # None: nothing says what was paid
+    value_lower: float | None = None
+    value_upper: float | None = None
+    policy: Policy | None = None
+    assumption: str = ASSUMPTION
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the JSON answer."""
+        found = None
+        if self.identify is not None and self.policy is not None:
+            found = self.identify.to_dict() | {
+                "value_lower": self.value_lower,
+                "value_upper": self.value_upper,
+                "policy": self.policy.to_list(),
+            }
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "explore": self.explore.to_dict(),
+            "identify": found,
+            "assumption": self.assumption,
+        }
+
+
+def prove(
+    evidence: Evidence, epsilon: float, most_states: int | None, *, forecast: bool = True
+) -> Proofs:
+    """What is proved with probability 1 - delta."""
+    if not (isinstance(epsilon, int | float) and 0 < epsilon < np.inf):
+        raise BadInput(f"epsilon is a positive number, not {epsilon!r}")
+    states = _states(evidence, most_states)
+    counts = deepcopy(evidence.counts)
+    if states > counts.shape.states:
+        counts.grow(states)
+    structure = _structure(evidence)
+    share = share_of(evidence.delta, evidence.stages[0])
+    error = reward_free(counts, structure, share).error
+    more = None
+    if forecast and error > epsilon:
+        more = _times(counts, lambda more: reward_free(more, structure, share).error, epsilon)
+    explore = Proof("explore", float(error), epsilon, more)
+    earned = evidence.rewards
+    if earned is None:
+        return Proofs(epsilon, evidence.delta, explore, None)
+    _check_paid(evidence, earned)
+    found = best_policy(counts, structure, share, earned)
+    more = None
+    if forecast and found.gap > epsilon:
+        more = _times(counts, lambda c: best_policy(c, structure, share, earned).gap, epsilon)
+    lower, policy = found.candidate
+    return Proofs(
+        epsilon,
+        evidence.delta,
+        explore,
+        Proof("identify", float(found.gap), epsilon, more),
+        float(lower),
+        float(found.upper),
+        policy.first(evidence.shape.states),
+    )
+
+
+def _states(evidence: Evidence, most_states: int | None) -> int:
+    """How many states there can be."""
+    seen = evidence.shape.states
+    known = evidence.environment is not None and evidence.model is not None
+    known = known or any(one.knows_states for one in evidence.datasets)
+    if most_states is None and not known:
+        raise BadInput(
+            "a certificate needs the number of states there can be, and these data only show those "
+            f"that were met ({seen:,}); say --most-states N, an upper bound"
+        )
+    if most_states is not None and most_states < seen and not known:
+        raise BadInput(f"the data show {seen:,} states, more than the {most_states:,} given")
+    return seen if known or most_states is None else most_states
+
+
+def _structure(evidence: Evidence) -> Structure:
+    model, environment = evidence.model, evidence.environment
+    if model is None or environment is None:
+        return Structure()
+    simulated = environment.opener is None
+    one_start = int((model.initial > 0).sum()) == 1
+    return Structure(
+        known_start=model.initial if simulated and one_start else None,
+        allowed=model.transitions.allowed,
+        same_rewards=len(model.stage_rewards) == 1,
+    )
+
+
+def _check_paid(evidence: Evidence, earned: Range) -> None:
+    for one in evidence.datasets:
+        low, high = one.reward_range
+        if low < earned.low or high > earned.high:
+            raise BadInput(
+                f"{one.name} holds rewards from {low:g} to {high:g}, outside "
+                f"[{earned.low:g}, {earned.high:g}]; say --reward-range LO,HI"
+            )
+
+
+def _times(counts: Counts, bound: Any, epsilon: float) -> float | None:
+    """How many times these counts it takes; None if even a million times do not suffice."""
+    high = 1
+    for _ in range(MOST_DOUBLINGS):
+        high *= 2
+        if bound(_multiplied(counts, high)) <= epsilon:
+            break
+    else:
+        return None
+    low = high // 2
+    while high - low > max(1, low // 20):
+        middle = (low + high) // 2
+        if bound(_multiplied(counts, middle)) <= epsilon:
+            high = middle
+        else:
+            low = middle
+    return float(high)
+
+
+def _multiplied(counts: Counts, times: int) -> Counts:
+    """The same data so many times over."""
+    again = deepcopy(counts)
+    again.visits *= times
+    again.reward_sums *= times
+    again.starts *= times
+    again.n_episodes *= times
+    again.table.entries["count"] *= times
+    again.table.rows["total"] *= times
+    again.table.rows["share"] /= times
+    return again

@@ -1,0 +1,302 @@
+"""Steps as files show them, made into whole episodes and checked on the way.
+
+Every complaint names the file, the row (counted from 0) and the column as the file calls it.
+Nothing here holds more than a batch and the episode that is not over yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from covgame.errors import BadInput
+from covgame.types import END, BoolArray, FloatArray, IntArray
+
+BATCH = 500_000
+"""Steps that are read at a time."""
+
+AnyArray = npt.NDArray[Any]
+BORDERS = ("episode", "stage", "terminated", "truncated", "done")
+"""Columns of which one has to be there: nothing else says where an episode is over."""
+
+COLUMNS = ("state", "action", "reward", "next_state", *BORDERS)
+"""What a table of steps may say."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Rows of a file as they stand there, under our names."""
+
+    file: str
+    first_row: int
+    columns: Mapping[str, AnyArray]
+    called: Mapping[str, str] = field(default_factory=dict)  # our name -> the file's, if another
+
+    def __len__(self) -> int:
+        return len(self.columns["action"])
+
+    def refuse(self, row: int, column: str, what: str) -> NoReturn:
+        """Say what is wrong with a row."""
+        name = self.called.get(column, column)
+        raise BadInput(f"{self.file}, row {self.first_row + row}, column {name}: {what}")
+
+    def refuse_any(self, wrong: BoolArray, column: str, what: str) -> None:
+        """Refuse the first wrong row, if there is one; ``{}`` stands for its value."""
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            self.refuse(row, column, what.format(_shown(self.columns[column][row])))
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The steps of whole consecutive episodes.
+
+    On the last step of an episode exactly one of ``terminated`` and ``truncated`` holds.
+    """
+
+    episode: IntArray  # (steps,), counted from 0 through all batches
+    stage: IntArray
+    state: IntArray
+    action: IntArray
+    reward: FloatArray
+    next_state: IntArray  # -1 where nobody saw it
+    terminated: BoolArray
+    truncated: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.stage)
+
+    @property
+    def n_episodes(self) -> int:
+        """How many episodes these are."""
+        return int((self.stage == 0).sum())
+
+
+# ------------------------------------------------------------------------------ values
+
+
+def whole_numbers(chunk: Chunk, column: str) -> IntArray:
+    """A column as whole numbers, or a complaint about its first row that is none."""
+    values = chunk.columns[column]
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        shape = " x ".join(map(str, values.shape[1:]))
+        chunk.refuse(0, column, f"it holds {shape} numbers where one is needed")
+    if values.dtype.kind in "iub":
+        return values.astype(np.int64, copy=False)
+    if values.dtype.kind == "f":
+        chunk.refuse_any(np.isnan(values), column, "it is empty or not a number")
+        wrong = ~np.isfinite(values) | (values != np.floor(values)) | (np.abs(values) > 2**53)
+        chunk.refuse_any(wrong, column, "{} is no whole number")
+        return values.astype(np.int64)
+    return chunk.refuse(0, column, f"{_shown(values[0])} is no whole number")
+
+
+def real_numbers(chunk: Chunk, column: str) -> FloatArray:
+    """A column as finite numbers."""
+    values = chunk.columns[column]
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 or values.dtype.kind not in "iubf":
+        chunk.refuse(0, column, f"{_shown(values[0])} is no number")
+    found = values.astype(np.float64, copy=False)
+    chunk.refuse_any(~np.isfinite(found), column, "{} is no finite number")
+    return found
+
+
+def truths(chunk: Chunk, column: str) -> BoolArray:
+    """A column of true and false, or of 1 and 0."""
+    values = chunk.columns[column]
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim == 1 and values.dtype.kind == "b":
+        return values
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        wrong = np.array([value not in (True, False) for value in values.tolist()])
+        chunk.refuse_any(wrong, column, "{} is neither true nor false")
+    chunk.refuse_any(~np.isin(values, (0, 1)), column, "{} is neither true nor false")
+    return values.astype(np.bool_)
+
+
+def _shown(value: Any) -> str:
+    """A value in a sentence."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    text = "nothing" if value is None else " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# ---------------------------------------------------------------------------- episodes
+
+
+@dataclass(frozen=True, eq=False)
+class Numbered:
+    """A chunk whose states and actions are numbers; ``None`` where a column is not there."""
+
+    chunk: Chunk
+    state: IntArray
+    action: IntArray
+    next_state: IntArray | None = None  # -1 where nobody saw it
+
+
+@dataclass
+class Assembler:
+    """Makes episodes of the rows that come in, in order, and checks that they are some.
+
+    With a ``horizon`` only so many steps of an episode count; ``left_out`` tells how many did not.
+    """
+
+    horizon: int | None = None
+    n_episodes: int = 0
+    left_out: int = 0
+    has_rewards: bool = False
+    _open: list[dict[str, AnyArray]] = field(default_factory=list)  # of the last episode
+    _length: int = 0  # steps of the last episode so far
+    _before: dict[str, Any] | None = None  # the row before
+    _names: set[Any] = field(default_factory=set)  # of episodes that are not numbered
+
+    def episodes(self, chunks: Iterable[Numbered]) -> Iterator[Steps]:
+        """Whole episodes, in batches about as large as the chunks."""
+        for one in chunks:
+            if len(one.chunk):
+                steps = self._add(one)
+                if steps is not None:
+                    yield steps
+        if self._open:
+            yield self._finish(self._open)
+            self._open = []
+
+    def _add(self, one: Numbered) -> Steps | None:
+        rows = self._rows(one)
+        begins = np.flatnonzero(rows["stage"] == 0)
+        self._length = int(rows["stage"][-1]) + 1
+        if self.horizon is not None:  # a step more than counts: it says where the last one led
+            near = rows["stage"] <= self.horizon
+            rows = {name: column[near] for name, column in rows.items()}
+            self.left_out += int((~near).sum())
+            begins = np.flatnonzero(rows["stage"] == 0)
+        if not len(begins):
+            self._open.append(rows)
+            return None
+        border = int(begins[-1])
+        over = [*self._open, {name: column[:border] for name, column in rows.items()}]
+        self._open = [{name: column[border:] for name, column in rows.items()}]
+        return self._finish(over) if sum(len(part["stage"]) for part in over) else None
+
+    def _rows(self, one: Numbered) -> dict[str, AnyArray]:
+        """The rows of a chunk with their stages, checked against each other and the row before."""
+        chunk = one.chunk
+        rows: dict[str, AnyArray] = {"state": one.state, "action": one.action}
+        self.has_rewards = "reward" in chunk.columns
+        rows["reward"] = real_numbers(chunk, "reward") if self.has_rewards else np.zeros(len(chunk))
+        rows["terminated"], rows["truncated"] = _ends(chunk)
+        if one.next_state is not None:
+            rows["next_state"] = one.next_state
+        before, ended = self._before, rows["terminated"] | rows["truncated"]
+        first = self._first_steps(chunk, ended)
+        index = np.arange(len(chunk))
+        latest = np.maximum.accumulate(np.where(first, index, -1))
+        rows["stage"] = np.where(latest >= 0, index - latest, index + self._length)
+        self._check_stages(chunk, rows["stage"])
+        goes_on = ~first
+        over = np.append(False if before is None else before["ended"], ended[:-1])
+        if (goes_on & over).any():
+            row = int(np.argmax(goes_on & over))
+            column = "episode" if "episode" in chunk.columns else "stage"
+            chunk.refuse(row, column, "the episode goes on, and the row before has ended it")
+        if one.next_state is not None:
+            led_to = np.append(-1 if before is None else before["led_to"], one.next_state[:-1])
+            wrong = goes_on & (led_to != one.state)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                chunk.refuse(row, "state", "it is not the next_state of the row before")
+        self._before = {
+            "ended": bool(ended[-1]),
+            "led_to": -1 if one.next_state is None else int(one.next_state[-1]),
+            "episode": chunk.columns["episode"][-1] if "episode" in chunk.columns else None,
+        }
+        return rows
+
+    def _first_steps(self, chunk: Chunk, ended: BoolArray) -> BoolArray:
+        """Which rows begin an episode."""
+        begin = self._before is None
+        if "episode" in chunk.columns:
+            return self._by_name(chunk)
+        if "stage" in chunk.columns:
+            first: BoolArray = whole_numbers(chunk, "stage") == 0
+            first[0] |= begin  # whatever it says; the check of stages complains
+            return first
+        if not any(name in chunk.columns for name in BORDERS):
+            raise BadInput(
+                f"{chunk.file} has no column episode, stage, terminated, truncated or done, so "
+                "nothing says where an episode is over; say which column does: --columns done=..."
+            )
+        return np.append(begin or (self._before or {})["ended"], ended[:-1])
+
+    def _by_name(self, chunk: Chunk) -> BoolArray:
+        """By the names of episodes, each of which may come once; numbers have to go up."""
+        column = chunk.columns["episode"]
+        numbers = whole_numbers(chunk, "episode") if column.dtype.kind in "iuf" else column
+        before = None if self._before is None else self._before["episode"]
+        first: BoolArray = np.append(True, numbers[1:] != numbers[:-1])
+        if before is not None:
+            first[0] = bool(numbers[0] != before)
+        if numbers.dtype.kind == "i":
+            last = numbers[0] - 1 if before is None else int(before)
+            down = numbers < np.append(last, numbers[:-1])
+            chunk.refuse_any(
+                down, "episode", "episode {} comes after a later one; sort by episode and stage"
+            )
+            return first
+        for row in np.flatnonzero(first).tolist():
+            name = numbers[row]
+            if name is None or name in self._names:
+                chunk.refuse(row, "episode", f"episode {_shown(name)} comes back; sort by episode")
+            self._names.add(name)
+        return first
+
+    def _check_stages(self, chunk: Chunk, stage: IntArray) -> None:
+        if "stage" not in chunk.columns:
+            return
+        wrong = whole_numbers(chunk, "stage") != stage
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            said = _shown(chunk.columns["stage"][row])
+            chunk.refuse(row, "stage", f"stage {said} stands where {stage[row]} should")
+
+    def _finish(self, parts: list[dict[str, AnyArray]]) -> Steps:
+        """Whole episodes, with everything that can be said of their last steps."""
+        rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        stage = rows["stage"]
+        following = np.append(stage[1:] > 0, False)
+        if "next_state" not in rows:
+            rows["next_state"] = np.where(following, np.append(rows["state"][1:], END), END)
+        if self.horizon is not None:
+            keep = stage < self.horizon
+            self.left_out += int((~keep).sum())
+            rows = {name: column[keep] for name, column in rows.items()}
+            stage = rows["stage"]
+        last = np.append(stage[1:] == 0, True)
+        rows["truncated"] = last & ~rows["terminated"]
+        rows["episode"] = self.n_episodes - 1 + np.cumsum(stage == 0)
+        self.n_episodes += int((stage == 0).sum())
+        return Steps(**{one.name: rows[one.name] for one in fields(Steps)})
+
+
+def _ends(chunk: Chunk) -> tuple[BoolArray, BoolArray]:
+    """(terminated, truncated); what is only ``done`` has terminated unless it was truncated."""
+    nowhere = np.zeros(len(chunk), dtype=np.bool_)
+    terminated, truncated, done = (
+        truths(chunk, name) if name in chunk.columns else nowhere
+        for name in ("terminated", "truncated", "done")
+    )
+    if "terminated" in chunk.columns:
+        truncated = truncated | (done & ~terminated)
+    else:
+        terminated = done & ~truncated
+    return terminated, truncated & ~terminated

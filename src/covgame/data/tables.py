@@ -1,0 +1,188 @@
+"""Tables of steps that Arrow reads: Parquet, CSV, Feather; a file, or a folder of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+from covgame.data import steps
+from covgame.data.steps import BORDERS, COLUMNS, AnyArray, Chunk
+from covgame.errors import BadInput
+from covgame.names import closest
+
+SUFFIXES = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv",
+    ".feather": "feather", ".arrow": "feather", ".ipc": "feather",
+}  # fmt: skip
+CSV_BLOCK = 2**24
+SPLIT = "+"
+"""Between columns that make up a state together."""
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """The rows of files, one after another, a batch at a time."""
+
+    files: Sequence[Path]
+    columns: Mapping[str, str] = field(default_factory=dict)  # ours -> theirs
+    raw = False
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rows, under our names."""
+        for path in self.files:
+            row = 0
+            try:
+                with _opened(path) as table:
+                    called = self._called(path, table.names)
+                    wanted = {part for name in called.values() for part in name.split(SPLIT)}
+                    for batch in table.batches([name for name in table.names if name in wanted]):
+                        if batch.num_rows:
+                            yield _chunk(path, row, batch, called)
+                        row += batch.num_rows
+            except (OSError, pa.ArrowException) as error:
+                raise BadInput(f"{path} cannot be read: {_first_line(error)}") from error
+
+    def _called(self, path: Path, there: Sequence[str]) -> dict[str, str]:
+        """Our name -> the file's, of every column that is there and means something to us."""
+        called: dict[str, str] = {}
+        for ours, theirs in self.columns.items():
+            for part in theirs.split(SPLIT):
+                if part not in there:
+                    raise BadInput(
+                        f"{path} has no column {part!r}, which --columns names for {ours}; "
+                        f"{closest(part, list(there))}"
+                    )
+            called[ours] = theirs
+        for ours in COLUMNS:
+            if ours not in called and ours in there and not self._replaced(ours):
+                called[ours] = ours
+        for ours in ("state", "action"):
+            if ours not in called:
+                raise BadInput(
+                    f"{path} has no column {ours}; say which it is: --columns {ours}=NAME. "
+                    f"It has {', '.join(there)}"
+                )
+        if not any(name in called for name in BORDERS):
+            raise BadInput(
+                f"{path} has no column episode, stage, terminated, truncated or done, so nothing "
+                "says where an episode is over; say which column does: --columns episode=NAME or "
+                f"done=NAME. It has {', '.join(there)}"
+            )
+        return called
+
+    def _replaced(self, ours: str) -> bool:
+        """Where somebody says what a state is made of, a next_state of another kind is none."""
+        return ours == "next_state" and "state" in self.columns
+
+
+def _chunk(path: Path, row: int, batch: Any, called: Mapping[str, str]) -> Chunk:
+    columns: dict[str, AnyArray] = {}
+    for ours, theirs in called.items():
+        parts = [_array(batch.column(batch.schema.get_field_index(p))) for p in theirs.split(SPLIT)]
+        columns[ours] = parts[0] if len(parts) == 1 else _together(parts)
+    return Chunk(str(path), row, columns, dict(called))
+
+
+def _array(column: Any) -> AnyArray:
+    """An Arrow column; lists of equal length become rows of an array."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    listed = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
+    if (listed or pa.types.is_large_list(kind)) and not column.null_count:
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        if len(column) and len(flat) % len(column) == 0 and _even(column):
+            return np.asarray(flat).reshape(len(column), -1)
+    found: AnyArray = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _even(column: Any) -> bool:
+    if pa.types.is_fixed_size_list(column.type):
+        return True
+    lengths = np.diff(column.offsets.to_numpy())
+    return bool((lengths == lengths[0]).all())
+
+
+def _together(parts: list[AnyArray]) -> AnyArray:
+    """Several columns as one, row by row."""
+    if all(part.ndim == 1 and part.dtype.kind in "iufb" for part in parts):
+        return np.column_stack(parts)
+    rows = list(zip(*(part.tolist() for part in parts), strict=True))
+    together = np.empty(len(rows), dtype=object)
+    together[:] = rows
+    return together
+
+
+@dataclass(frozen=True)
+class _Table:
+    """An open file: its columns, and batches of some of them."""
+
+    names: Sequence[str]
+    batches: Callable[[list[str]], Iterable[Any]]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Table]:
+    kind = SUFFIXES.get(path.suffix.lower())
+    if kind == "parquet":
+        with pq.ParquetFile(path) as file:
+            yield _Table(
+                file.schema_arrow.names,
+                lambda wanted: file.iter_batches(batch_size=steps.BATCH, columns=wanted),
+            )
+    elif kind == "csv":
+        parse = pa.csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        options = pa.csv.ReadOptions(block_size=CSV_BLOCK)
+        with pa.csv.open_csv(path, read_options=options, parse_options=parse) as reader:
+            yield _Table(reader.schema.names, lambda _: reader)
+    elif kind == "feather":
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+            numbers = range(file.num_record_batches)
+            yield _Table(file.schema.names, lambda _: (file.get_batch(i) for i in numbers))
+    else:
+        raise BadInput(f"{path} is no table that covgame reads: {', '.join(SUFFIXES)}")
+
+
+def whole_table(folder: Path, wanted: Sequence[str]) -> dict[str, AnyArray]:
+    """Some columns of the tables of a folder that is small enough, such as one episode's."""
+    parts: list[Any] = []
+    for path in files_in(folder):
+        try:
+            with _opened(path) as table:
+                for name in wanted:
+                    if name not in table.names:
+                        raise BadInput(f"{path} has no column {name}")
+                parts += list(table.batches(list(wanted)))
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{path} cannot be read: {_first_line(error)}") from error
+    if not parts:
+        raise BadInput(f"{folder} holds no table")
+    arrays = {name: [_array(part.column(name)) for part in parts] for name in wanted}
+    return {name: np.concatenate(array) for name, array in arrays.items()}
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The tables of a folder, by name."""
+    found = sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    )
+    kinds = {SUFFIXES[path.suffix.lower()] for path in found}
+    if len(kinds) > 1:
+        raise BadInput(f"{folder} holds tables of several kinds ({', '.join(sorted(kinds))})")
+    return found
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0]

@@ -1,0 +1,166 @@
+"""An audit in words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from covgame.planning import number
+from covgame.types import ANY
+
+if TYPE_CHECKING:
+    from covgame.data.audit import Audit
+
+Facts = list[tuple[str, str]]
+FEW = 3
+
+
+def facts_of(audit: Audit) -> Facts:
+    """What there is to say, as (label, value) lines."""
+    facts = [
+        ("data", _data(audit)),
+        ("world", _world(audit)),
+        ("covered", _extent(audit)),
+        ("model", _model(audit)),
+        ("cost", _cost(audit)),
+    ]
+    spread = _spread(audit)
+    if spread:
+        facts.append(("spread", spread))
+    told = _untold(audit)
+    if told:
+        facts.append(("not told", told))
+    return facts + _proved(audit)
+
+
+def summary_of(audit: Audit) -> list[str]:
+    """Three sentences for somebody in a hurry."""
+    extent = _extent(audit)
+    return [
+        f"{_data(audit)}; of what {audit.request} asks for they cover {extent}.",
+        f"{_sentence(_cost(audit))}.",
+        f"{_sentence(_untold(audit) or _spread(audit) or 'nothing was left untried')}.",
+    ]
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _data(audit: Audit) -> str:
+    names = ", ".join(one.name for one in audit.datasets)
+    said = f"{names}: {number(audit.episodes)} episodes, {number(audit.steps)} steps"
+    if audit.left_out:
+        said += f" ({number(audit.left_out)} beyond the horizon left out)"
+    return said
+
+
+def _world(audit: Audit) -> str:
+    H, S, A = audit.shape.hsa
+    seen = int(audit.evidence.seen.any(axis=0).sum())
+    name = audit.evidence.environment.name if audit.evidence.environment else "as the data show it"
+    met = "" if seen == S else f" ({seen:,} met)"
+    return f"{H:,} stages, {S:,} states{met}, {A:,} actions; {name}"
+
+
+def _extent(audit: Audit) -> str:
+    rows, left = len(audit.target), len(audit.uncovered)
+    what = _kind(audit)
+    if audit.covered:
+        return f"all {rows:,} {what}"
+    visits = number(math.ceil(float(audit.asked.missing.sum())))
+    return f"{rows - left:,} of {rows:,} {what}; {visits} visits are missing"
+
+
+def _kind(audit: Audit) -> str:
+    """What the rows of the target are."""
+    target = audit.target
+    if audit.asked.moves is not None:
+        return "actions in states with all their outcomes"
+    if target.per_cell.all():
+        return "actions in states at stages"
+    if target.of_group.all():
+        return "groups"
+    if (target.rows[:, 0] == ANY).all() and (target.rows[:, 2] != ANY).all():
+        return "actions in states"
+    if (target.rows[:, 0] == ANY).all() and (target.rows[:, 2] == ANY).all():
+        return "states"
+    return "rows"
+
+
+def _model(audit: Audit) -> str:
+    words = audit.evidence.stages[2]
+    if audit.evidence.environment is not None and audit.known:
+        return f"known, of {audit.evidence.environment.name}"
+    return f"learnt from the data, {words}"
+
+
+def _cost(audit: Audit) -> str:
+    if not audit.solves:
+        quick = "nothing is missing"
+        if not audit.covered:
+            quick = f"at least {number(math.ceil(audit.at_least))} more episodes are needed"
+        return f"{quick}; a world this large is not solved unasked (--at-any-price does)"
+    took = number(audit.episodes)
+    if audit.min_episodes is None or audit.told_episodes is None:
+        return f"these data took {took} episodes; what the rest takes is past double precision"
+    whole, rest = (number(math.ceil(x - 1e-9)) for x in (audit.min_episodes, audit.told_episodes))
+    who = "a collector who knew the world" if audit.known else "a collector who knew what they show"
+    part = " (of what they show how to reach)" if audit.untold.rows else ""
+    lacking = "and lack nothing"
+    if not audit.covered:
+        lacking = f"and {rest} more, as well chosen, would fill the holes"
+        if audit.untold.rows:
+            lacking = f"{lacking} but those to which they show no way"
+        if not audit.told_episodes:
+            lacking = "and lack only what they show no way to"
+    return f"{who} would need {whole} episodes{part}; these data took {took}, {lacking}"
+
+
+def _spread(audit: Audit) -> str:
+    found, best = audit.concentrability, audit.best_concentrability
+    spot = audit.thinnest_spot
+    if found is None or best is None or spot is None:
+        return ""
+    where = audit.names.describe(spot)
+    if math.isinf(found):
+        never, all_ = audit.unvisited
+        return (
+            f"{never:,} of {all_:,} actions in states at stages that can be reached were never "
+            f"visited, such as {where}"
+        )
+    return (
+        f"{where} is visited {number(found)} times less often than it can be; no collector gets "
+        f"that below {number(best)} everywhere"
+    )
+
+
+def _untold(audit: Audit) -> str:
+    rows, pairs = audit.untold.rows, audit.untold.pairs
+    parts = []
+    if rows:
+        shown = _few([audit.names.describe(row) for row in rows])
+        parts.append(f"how to get to {shown}")
+    if pairs:
+        names = audit.names
+        shown = _few([f"{names.state(s)} / {names.action(a)}" for s, a in pairs])
+        parts.append(f"what follows {shown}, never tried")
+    return f"these data cannot tell {', nor '.join(parts)}" if parts else ""
+
+
+def _few(words: list[str]) -> str:
+    more = f" and {len(words) - FEW:,} more" if len(words) > FEW else ""
+    return ", ".join(words[:FEW]) + more
+
+
+def _proved(audit: Audit) -> Facts:
+    proofs = audit.certificates
+    if proofs is None:
+        return []
+    facts = [("explore", proofs.explore.words)]
+    if proofs.identify is not None:
+        facts.append(("identify", proofs.identify.words))
+    return [
+        *facts,
+        ("if", f"{proofs.assumption}; wrong with probability {proofs.delta:g} at most"),
+    ]

@@ -1,0 +1,121 @@
+"""Datasets of other people's tools: d3rlpy's arrays and Minari's two layouts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from covgame.data import steps as steps_module
+from covgame.data.dataset import open_data
+from covgame.errors import BadInput
+from tests.steps import ORDER, SMALL, arrays, together
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("size", [4, 1000])
+def test_d3rlpy_arrays(
+    tmp_path: Path, save: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps_module, "BATCH", size)
+    save(tmp_path / "d.npz", **arrays())
+    found = together(open_data(tmp_path / "d.npz"))
+    for name in ("episode", "stage", "state", "action", "terminated", "truncated"):
+        assert found[name] == SMALL[name]
+    assert np.allclose(found["reward"], SMALL["reward"])
+
+
+def test_d3rlpy_observations_by_a_map(tmp_path: Path) -> None:
+    content = arrays()
+    content["observations"] = np.column_stack([np.array(SMALL["state"]) + 0.2, np.zeros(13)])
+    np.savez(tmp_path / "d.npz", **content)
+    data = open_data(tmp_path / "d.npz", states="bins:5[0,5]x1[0,1]")
+    names = data.names.states
+    assert names is not None
+    assert [names[s] for s in together(data)["state"]] == [f"({s}, 0)" for s in SMALL["state"]]
+
+
+def test_d3rlpy_dumps(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "old.h5", "w") as file:
+        for name, array in arrays().items():
+            if name != "timeouts":
+                file[name] = array
+        file["episode_terminals"] = arrays()["terminals"] + arrays()["timeouts"]
+    with h5py.File(tmp_path / "new.h5", "w") as file:
+        file["columns"] = [b"observations", b"actions", b"rewards", b"terminated"]
+        file["num_episodes"], file["version"] = 4, "2.1"
+        for number in range(4):
+            rows = np.array(SMALL["episode"]) == number
+            for name in ("observations", "actions", "rewards"):
+                file[f"{name}_{number}"] = arrays()[name][rows]
+            file[f"terminated_{number}"] = bool(number % 2 == 0)
+    for name in ("old.h5", "new.h5"):
+        found = together(open_data(tmp_path / name))
+        for column in ("episode", "stage", "state", "action", "terminated", "truncated"):
+            assert found[column] == SMALL[column]
+
+
+def minari_columns(number: int) -> dict[str, Any]:
+    rows = np.flatnonzero(np.array(SMALL["episode"]) == number)
+    picked = {name: np.array(SMALL[name])[rows] for name in ORDER}
+    seen = np.append(picked["state"], picked["next_state"][-1])
+    return {
+        "observations": seen,
+        "actions": picked["action"],
+        "rewards": picked["reward"],
+        "terminations": picked["terminated"],
+        "truncations": picked["truncated"],
+    }
+
+
+def minari_metadata(folder: Path, data_format: str) -> None:
+    folder.mkdir(parents=True)
+    space = {"type": "Discrete", "dtype": "int64", "start": 0}
+    about = {
+        "data_format": data_format,
+        "observation_space": json.dumps(space | {"n": 6}),
+        "action_space": json.dumps(space | {"n": 3}),
+    }
+    (folder / "metadata.json").write_text(json.dumps(about))
+
+
+def test_minari_in_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    folder = tmp_path / "corridor" / "test-v0" / "data"
+    minari_metadata(folder, "arrow")
+    for number in range(4):
+        columns = minari_columns(number)
+        for name in ("actions", "rewards", "terminations", "truncations"):
+            columns[name] = np.append(columns[name], columns[name][:1] * 0)
+        (folder / str(number)).mkdir()
+        batch = pa.RecordBatch.from_pydict(columns)
+        with pa.ipc.new_file(folder / str(number) / "part-0.arrow", batch.schema) as file:
+            file.write_batch(batch)
+    for name in ("minari:corridor/test-v0", "corridor/test-v0", str(tmp_path / "corridor/test-v0")):
+        data = open_data(name)
+        assert together(data) == SMALL
+        assert (data.n_states, data.n_actions) == (6, 3)
+
+
+def test_minari_in_hdf5(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    minari_metadata(tmp_path / "test-v0" / "data", "hdf5")
+    with h5py.File(tmp_path / "test-v0" / "data" / "main_data.hdf5", "w") as file:
+        for number in range(4):
+            for name, column in minari_columns(number).items():
+                file[f"episode_{number}/{name}"] = column
+    assert together(open_data(tmp_path / "test-v0")) == SMALL
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    (tmp_path / "d.h5").write_bytes(b"x")
+    with pytest.raises(BadInput, match=r'pip install "covgame\[minari\]"'):
+        open_data(tmp_path / "d.h5")
+    with pytest.raises(BadInput, match=r"no Minari dataset x/y-v0 .* minari download x/y-v0"):
+        open_data("minari:x/y-v0")
