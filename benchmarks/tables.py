@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from benchmarks import _covering_tables, _learning_tables, _results
+from benchmarks import _covering_tables, _data_tables, _learning_tables, _results
 from covgame.comparison.markdown import renewed
 from covgame.comparison.results import read_results
 from covgame.comparison.summaries import TABLES as PEER_TABLES
@@ -49,6 +49,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: partial(lambda name: _peers("tuning")[name], name) for name in TUNING_TABLES},
     **_covering_tables.TABLES,
     **_learning_tables.TABLES,
+    **_data_tables.TABLES,
 }
 
 

@@ -47,11 +47,30 @@ def test_saved_and_resumed_it_is_the_same(tmp_path: Path, together: int) -> None
     with cg.Driver(ACTIONS, 6, "uniform:20/pair", out=tmp_path / "parts") as first:
         drive(first, 3, together)
     assert not first.covered
+    with pytest.raises(BadInput, match="only the program that made it has"):
+        cg.resume(tmp_path / "parts")
     with cg.Driver(ACTIONS, 6, "uniform:20/pair", out=tmp_path / "parts") as again:
         drive(again, together=together)
     np.testing.assert_array_equal(whole.run.counts.visits, again.run.counts.visits)
-    with pytest.raises(BadInput, match="only the program that made it has"):
-        cg.load(tmp_path / "parts")
+    read = cg.load(tmp_path / "parts")
+    assert len(list(read.episodes())) == again.run.n_episodes
+
+
+def test_who_says_where_an_episode_terminated_finds_it_in_the_record(tmp_path: Path) -> None:
+    with cg.Driver(2, 3, "uniform:1/pair", out=tmp_path) as driver:
+        for terminated in (True, False, None):
+            episode = driver.ask()
+            episode("begin")
+            episode.end(1.0, "over", terminated=terminated)
+            driver.tell(episode)
+        episode = driver.ask()
+        episode("begin")
+        episode.end(1.0, terminated=False)
+        with pytest.raises(BadInput, match="ends in an observation"):
+            driver.tell(episode)
+    ends = [(one.terminated, one.truncated) for one in cg.load(tmp_path).episodes()]
+    assert ends == [(True, False), (False, True), (False, True)]
+    assert {int(one.next_state[-1]) for one in cg.load(tmp_path).episodes()} == {1}
 
 
 def test_episodes_under_way_share_the_work() -> None:

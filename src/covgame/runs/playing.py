@@ -33,6 +33,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
 
     However the consumer leaves, what was played is saved, as far as it belongs together.
     """
+    run.environment.require_playable()
     run.stopped, recorder = None, None
     one_step = Indivisible()
     with Interruption() as interruption:

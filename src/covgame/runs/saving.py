@@ -13,6 +13,9 @@ from covgame.runs.given import write_given
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
 from covgame.sources.maps import FUNCTION
+from covgame.sources.objects import Reading
+from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.sources.steppers import AbsentStepper, Actions, Stepper
 from covgame.store.folder import MODEL, NAMES, RunFolder, fresh_folder, names_text
 
 if TYPE_CHECKING:
@@ -63,13 +66,32 @@ def environment_of(folder: RunFolder, env: Any = None) -> Environment:
         return _handed_over(folder, env, reading)
     if asked["model"] is None:
         if not asked.get("by_name", True):
-            raise BadInput(
-                f"{folder.path} was played on {asked['environment']}, which only the program that "
-                "made it has; go on there, by covgame.resume(path, env=...)"
-            )
+            return _absent(folder, reading)
         return make(asked["environment"], asked["horizon"], **reading)
     again = make(folder.path / asked["model"])
     return Environment(asked["environment"], again.horizon, again.model, by_name=False)
+
+
+def _absent(folder: RunFolder, reading: dict[str, Any]) -> Environment:
+    """In the place of an environment that only another program has: enough to read its data."""
+    name, arrays = folder.manifest["environment"], folder.load_counts()
+    why = (
+        f"{folder.path} was played on {name}, which only the program that made it has; go on "
+        "there, by covgame.resume(path, env=...)"
+    )
+    if arrays is None or arrays["visits"].ndim != 3:
+        raise BadInput(why)
+    _, states, actions = arrays["visits"].shape
+    labels, known = folder.load_names().actions, folder.load_states()
+
+    def opener() -> tuple[Stepper, States]:
+        numbered: States = DiscoveredStates() if known is not None else CountedStates(states)
+        known_as = None if labels is None else tuple(labels)
+        plays = "by_chance" in arrays  # not where somebody else owned the loop
+        return AbsentStepper(Actions(range(actions), known_as), plays=plays), numbered
+
+    horizon = folder.manifest["horizon"]
+    return Environment(name, horizon, None, False, opener, Reading(**reading), absent=why)
 
 
 def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Environment:

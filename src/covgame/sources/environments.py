@@ -44,6 +44,7 @@ class Environment:
     by_name: bool = True  # whether ``make`` finds it again by its name and horizon
     opener: Opener | None = None  # opens it, if it is played step by step and not simulated
     reading: Reading = field(default_factory=Reading)  # what counts as a state, which actions
+    absent: str | None = None  # why nobody can play it here, though its data can be read
 
     @property
     def known(self) -> bool:
@@ -59,6 +60,11 @@ class Environment:
                 "environment with a table such as gym:FrozenLake-v1"
             )
         return self.model
+
+    def require_playable(self) -> None:
+        """Whether it is here, or only what was recorded of it."""
+        if self.absent is not None:
+            raise BadInput(self.absent)
 
     def open(
         self,

@@ -56,6 +56,23 @@ class Stepper(Protocol):
         ...
 
 
+class AbsentStepper:
+    """Stands for an environment that is not here: what was recorded of it can be read."""
+
+    world = None
+
+    def __init__(self, actions: Actions, *, plays: bool = True) -> None:
+        self.actions, self.plays = actions, plays
+
+    def reset(self, seed: int) -> tuple[Any, Any]:
+        """There is nothing to start."""
+        raise RuntimeError("the environment is not here")
+
+    def step(self, action: int) -> Step:
+        """There is nothing to step."""
+        raise RuntimeError("the environment is not here")
+
+
 class GymStepper:
     """A Gymnasium environment."""
 
