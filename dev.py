@@ -4,6 +4,7 @@
     python3 dev.py demo        set up, then run covgame on an embedded example
     python3 dev.py test        set up, then run the tests (arguments go to pytest)
     python3 dev.py test-slow   the tests that take minutes
+    python3 dev.py test-d3rlpy exports are read by d3rlpy, in an environment of its own (1 GB)
     python3 dev.py lint        lint, formatting and strict types
     python3 dev.py mutate      change the sources in small ways; a test has to notice (--quick)
     python3 dev.py bench NAME  a benchmark from benchmarks/
@@ -53,6 +54,21 @@ def test_slow(rest: list[str]) -> int:
     """The tests that take minutes."""
     set_up("dev")
     return run("-m", "pytest", "-m", "slow", *rest)
+
+
+def test_d3rlpy(rest: list[str]) -> int:
+    """What d3rlpy makes of an export; it needs an older Gymnasium, so it lives apart."""
+    set_up("dev")
+    own = ROOT / ".venv-d3rlpy"
+    python = own / BIN.name / PYTHON.name
+    if not (own / "installed").exists():
+        venv.create(own, with_pip=True, clear=True)
+        for wanted in ("torch==2.13.0", "d3rlpy==2.8.1"):
+            install = [str(python), "-m", "pip", "install", "--quiet", wanted]
+            subprocess.run(install, check=True)
+        (own / "installed").write_text("")
+    os.environ["COVGAME_D3RLPY"] = str(python)
+    return run("-m", "pytest", "-m", "slow", "tests/test_export_d3rlpy.py", *rest)
 
 
 def lint(rest: list[str]) -> int:
@@ -158,6 +174,7 @@ COMMANDS = {
     "demo": demo,
     "test": test,
     "test-slow": test_slow,
+    "test-d3rlpy": test_d3rlpy,
     "lint": lint,
     "mutate": mutate,
     "bench": bench,

@@ -149,6 +149,23 @@ def auditing() -> str:
     return table(heads, rows)
 
 
+def certifying() -> str:
+    """Certifying runs beside the bare read of their files."""
+    rows = [
+        [
+            f"{row['steps']:,}",
+            f"{row['bare_seconds']:.2f} s",
+            f"{row['certify_seconds']:.1f} s",
+            f"{row['ratio']:.1f}",
+            f"{row['bare_memory']:,.0f} MB",
+            f"{row['certify_memory']:,.0f} MB",
+        ]
+        for row in _results.read("auditing")["certify"]
+    ]
+    heads = ["steps", "bare read", "certify", "ratio", "memory, bare", "memory, certify"]
+    return table(heads, rows)
+
+
 def found_states() -> str:
     """Who covers all that covgame has seen, and how many states each has found."""
     content = _results.read("found_states")
@@ -275,6 +292,27 @@ def first_visit() -> str:
     return table([*heads, "covgame / model known", "longest run / median"], rows)
 
 
+def exporting() -> str:
+    """Seconds of every export beside the bare read, and memory."""
+    rows, read = [], 1.0
+    for row in _results.read("exporting")["rows"]:
+        if row["what"] == "read":
+            read = row["seconds"]
+        rows.append(
+            [
+                f"{row['steps']:,}",
+                f"{row['horizon']:,}",
+                {"read": "bare read of the Parquet files"}.get(row["what"], row["what"]),
+                in_seconds(row["seconds"]),
+                f"{row['seconds'] / read:.1f} x",
+                f"{row['written']:,.0f} MB" if row["written"] else "-",
+                f"{row['MB']:,.0f} MB",
+            ]
+        )
+    heads = ["steps", "steps an episode", "export", "time", "beside the read", "written", "memory"]
+    return table(heads, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "min_flow": min_flow,
     "backward_induction": backward_induction,
@@ -285,6 +323,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "gym_envs": gym_envs,
     "step_overhead": step_overhead,
     "auditing": auditing,
+    "certifying": certifying,
     "found_states": found_states,
     "batches": batches,
     "by_counts": by_counts,
@@ -292,4 +331,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "known_limit": known_limit,
     "learner_limit": learner_limit,
     "first_visit": first_visit,
+    "exporting": exporting,
 }

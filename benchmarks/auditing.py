@@ -4,6 +4,7 @@ The files hold the columns of a run, 500,000 steps each, of a random walk over 1
 actions and 50 stages. "Bare" decodes the same columns batch by batch and does nothing with them.
 Each measurement is a process of its own; memory is its largest resident size. The two
 alternate, five times each: medians, and the range, because single ones differ by a factor of two.
+Last: ``certify`` of a run of as many steps, which counts all of them anew.
 
 python3 dev.py bench auditing [--quick | --steps N]
 """
@@ -30,6 +31,8 @@ STATES, ACTIONS, HORIZON = 1_000, 4, 50
 TARGET = "uniform:1000/pair"
 SIZES = {"--quick": [1_000_000], "": [1_000_000, 10_000_000, 34_000_000]}
 PATIENCE, ROUNDS = 3600.0, 5
+WORLD = "chain:states=20,horizon=50"
+MEASURED = ("seconds", "memory")
 
 
 def write_steps(folder: Path, steps: int) -> None:
@@ -91,6 +94,32 @@ def _measured(what: str, folder: str) -> dict[str, Any]:
     return answer
 
 
+def certified(folder: str) -> dict[str, Any]:
+    """A run's claim, checked from its steps."""
+    import covgame as cg
+
+    began = time.perf_counter()
+    found = cg.certify(folder)
+    return {"seconds": time.perf_counter() - began, "episodes": found.episodes}
+
+
+def certify_run(steps: int) -> dict[str, Any]:
+    """A covering run of about so many steps, certified beside the bare read."""
+    import covgame as cg
+
+    each = cg.plan(WORLD, "uniform:1").min_episodes * cg.make(WORLD).horizon
+    with tempfile.TemporaryDirectory() as folder:
+        run = cg.cover(WORLD, f"uniform:{steps / each:.0f}", out=folder)
+        asked = {"bare": f"{folder}/episodes", "certify": folder}
+        found = {
+            what: _results.in_own_process("benchmarks.auditing", what, path, seconds=PATIENCE) or {}
+            for what, path in asked.items()
+        }
+    taken = {f"{what}_{name}": one[name] for what, one in found.items() for name in MEASURED}
+    ratio = taken["certify_seconds"] / taken["bare_seconds"]
+    return {"steps": int(run.counts.visits.sum()), **taken, "ratio": ratio}
+
+
 def main(sizes: list[int]) -> None:
     """Measure each size, and save."""
     rows = []
@@ -114,12 +143,17 @@ def main(sizes: list[int]) -> None:
         print(row, flush=True)
         rows.append(row)
     if len(sizes) == len(SIZES[""]):
-        _results.write("auditing", rows, states=STATES, actions=ACTIONS, horizon=HORIZON)
+        certify = [certify_run(steps) for steps in sizes[1:]]
+        print(certify, flush=True)
+        about = {"states": STATES, "actions": ACTIONS, "horizon": HORIZON, "certify": certify}
+        _results.write("auditing", rows, **about)
 
+
+MEASURES = {"bare": bare, "audit": audited, "certify": certified}
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] in ("bare", "audit"):
-        result = (bare if sys.argv[1] == "bare" else audited)(sys.argv[2])
+    if len(sys.argv) == 3 and sys.argv[1] in MEASURES:
+        result = MEASURES[sys.argv[1]](sys.argv[2])
         print(json.dumps(result | {"memory": _results.peak_memory()}))
     elif "--steps" in sys.argv:
         main([int(sys.argv[sys.argv.index("--steps") + 1])])

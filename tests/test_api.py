@@ -31,7 +31,7 @@ def test_every_argument_is_explained(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["cover", "explore", "identify", "plan", "certify", "resume", "audit"]
+    "name", ["cover", "explore", "identify", "plan", "certify", "resume", "audit", "export"]
 )
 def test_verbs_say_what_they_return_and_raise_and_show_it(name: str) -> None:
     text = inspect.getdoc(PUBLIC[name]) or ""

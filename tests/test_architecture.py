@@ -81,6 +81,7 @@ HEAVY = {
         "store/reading.py",
         "comparison/results.py",
         "data/tables.py",
+        "data/to_csv.py",
     },
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},

@@ -1,6 +1,7 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
 from covgame.data.audit import Audit, audit
+from covgame.data.export import Exported, export
 from covgame.episodes import LAST, Episode
 from covgame.errors import (
     BadInput,
@@ -57,6 +58,7 @@ __all__ = [
     "Episode",
     "EpisodeSource",
     "Exploration",
+    "Exported",
     "Game",
     "Identification",
     "LearntModel",
@@ -83,6 +85,7 @@ __all__ = [
     "cover",
     "default_game",
     "explore",
+    "export",
     "functionals",
     "groups",
     "identify",

@@ -21,6 +21,7 @@ NAMES = (
     "audit",
     "certify",
     "resume",
+    "export",
     "bench",
     "envs",
 )

@@ -1,1 +1,1 @@
-"""Data that are there already: read from wherever they lie, counted, judged."""
+"""Data that are there already, read from wherever they lie; and runs, for other tools."""

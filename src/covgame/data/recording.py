@@ -1,0 +1,215 @@
+"""A run as other libraries see it: its steps in batches, observations and actions with spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from covgame.errors import BadInput
+from covgame.names import Names
+from covgame.store.folder import COUNTS, RunFolder
+from covgame.types import END, BoolArray, IntArray, Shape
+
+Values = npt.NDArray[Any]
+Parts = Values | dict[str, Any] | tuple[Any, ...] | list[str]
+"""Values of many steps: an array, texts, or the parts of a Dict or Tuple."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Whole episodes, one after the other."""
+
+    table: Any  # an Arrow table with a row per step
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def column(self, name: str) -> Values:
+        """A column of numbers or truth values."""
+        found: Values = self.table[name].to_numpy()
+        return found
+
+    @cached_property
+    def ends(self) -> IntArray:
+        """Where the last step of every episode stands."""
+        return np.flatnonzero(self.column("terminated") | self.column("truncated"))
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """The steps of every episode."""
+        return np.diff(self.ends, prepend=-1)
+
+    @property
+    def terminated(self) -> BoolArray:
+        """Which episodes a state has ended; time has ended the others."""
+        found: BoolArray = self.column("terminated")[self.ends]
+        return found
+
+    @property
+    def seeds(self) -> IntArray | None:
+        """What the environment was reset with, where that was recorded."""
+        if "seed" not in self.table.column_names:
+            return None
+        found: IntArray = self.column("seed")[self.ends]
+        return found
+
+    def with_last(self, inside: Values, after: Values) -> Values:
+        """Rows of steps, and after those of every episode the row it ended in."""
+        joined = np.empty((len(inside) + len(after), *inside.shape[1:]), dtype=inside.dtype)
+        last = self.ends + 1 + np.arange(len(after))
+        is_last = np.zeros(len(joined), dtype=np.bool_)
+        is_last[last] = True
+        joined[last], joined[~is_last] = after, inside
+        return joined
+
+
+@dataclass(eq=False)
+class Recording:
+    """The recorded episodes of a run, and how many of them were read."""
+
+    folder: RunFolder
+    shape: Shape
+    names: Names
+    tables: Callable[[], Iterator[Any]]
+    schema: Any  # Arrow's, of the newest steps: older versions wrote fewer columns
+    observation_space: Any = None  # Gymnasium's, where observations were kept
+    action_space: Any = None  # that of the environment, where it has one
+    action_values: Values | None = None  # by number, where the environment takes other values
+    episodes: int = 0
+    steps: int = 0
+    cut: int = 0  # episodes that time has ended
+    remarks: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> Recording:
+        """The episodes in a folder, or the sentence that says why there are none."""
+        from covgame.store.reading import RecordedEpisodes
+
+        if folder.manifest.get("play") == "counts" and not folder.episodes.is_dir():
+            raise BadInput(f"{folder.path} was played by counts, so it has no episodes to export")
+        shape, names = _shape(folder), folder.load_names()
+        recorded = RecordedEpisodes(folder.episodes, shape)
+        if not len(recorded):
+            raise BadInput(f"{folder.path} has no episodes yet: covgame resume {folder.path}")
+        newest = next(recorded.tables(len(recorded) - 1)).schema
+        spaces = _spaces(folder.manifest)
+        return cls(folder, shape, names, recorded.tables, newest, *spaces)
+
+    @property
+    def has_observations(self) -> bool:
+        """Whether observations were kept."""
+        return "observation" in self.schema.names
+
+    def batches(self) -> Iterator[Batch]:
+        """All steps, a batch of whole episodes at a time."""
+        for table in self.tables():
+            if self.has_observations and "observation" not in table.column_names:
+                first = table["episode"][0].as_py()
+                raise BadInput(
+                    f"{self.folder.episodes} lacks the column observation from episode {first} on"
+                )
+            for part in _apart_by_seed(table):
+                batch = Batch(part)
+                yield batch
+                self.episodes += len(batch.ends)
+                self.steps += len(batch)
+                self.cut += int((~batch.terminated).sum())
+
+    def state_labels(self) -> list[str] | None:
+        """What every state is called, None if they are just numbered."""
+        if self.names.states is None and self.names.grid is None:
+            return None
+        return [self.names.state(state) for state in range(self.shape.states)]
+
+    def action_labels(self) -> list[str] | None:
+        """What every action is called, None if they are just numbered."""
+        if self.names.actions is None:
+            return None
+        return [self.names.action(action) for action in range(self.shape.actions)]
+
+    def observed(self, batch: Batch) -> Parts:
+        """What was seen before every step: what was kept, else the number of the state."""
+        if not self.has_observations:
+            return batch.column("state")
+        return _values(batch.table["observation"], self.observation_space)
+
+    def observed_last(self, batch: Batch) -> Parts:
+        """What was seen at the end of every episode; one more number where no state was shown."""
+        if not self.has_observations:
+            state = batch.column("next_state")[batch.ends]
+            return np.where(state == END, self.shape.states, state)
+        column = batch.table["final_observation"].take(batch.ends)
+        if column.null_count and not _is_text(column):
+            place = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            episode = int(batch.column("episode")[batch.ends[place]])
+            raise BadInput(
+                f"{self.folder.episodes} lacks the final_observation of episode {episode}"
+            )
+        if _is_text(column):
+            column = column.fill_null("null")
+        return _values(column, self.observation_space)
+
+    def acted(self, batch: Batch) -> Values:
+        """The actions, as the environment took them."""
+        number = batch.column("action").astype(np.int64)
+        return number if self.action_values is None else self.action_values[number]
+
+
+def _apart_by_seed(table: Any) -> Iterator[Any]:
+    """Steps that an older version recorded without a seed come first, and apart."""
+    unknown = table["seed"].null_count if "seed" in table.column_names else 0
+    if unknown:
+        yield table.slice(0, unknown).drop_columns(["seed"])
+    if unknown < len(table):
+        yield table.slice(unknown)
+
+
+def _observations() -> Any:
+    """The room that knows how observations are kept; only runs that keep them need it."""
+    return import_module("covgame.sources.observations")
+
+
+def _is_text(column: Any) -> bool:
+    return str(column.type) in ("string", "large_string")
+
+
+def _values(column: Any, space: Any) -> Parts:
+    found: Parts = _observations().values_of(column, space)
+    return found
+
+
+def _shape(folder: RunFolder) -> Shape:
+    """How large the world of a run is, as far as it was seen."""
+    arrays = folder.load_counts()
+    if arrays is None:
+        raise BadInput(
+            f"{folder.path} holds no {COUNTS} yet, because it was stopped before anything was "
+            f"saved; covgame resume {folder.path} goes on with it"
+        )
+    horizon, states, actions = arrays["visits"].shape
+    known = folder.load_states()
+    return Shape(horizon, states if known is None else len(known[0]), actions)
+
+
+def _spaces(manifest: dict[str, Any]) -> tuple[Any, Any, Values | None]:
+    """(observation space, action space, action values), as far as the environment has them."""
+    described = manifest.get("observation_space"), manifest.get("action_space")
+    if described == (None, None):
+        return None, None, None
+    space_from_json = _observations().space_from_json
+    observations, actions = (
+        None if content is None else space_from_json(content) for content in described
+    )
+    values = manifest.get("action_values")
+    if actions is None or actions.dtype is None:  # words, or parts: they have numbers
+        return observations, None, None
+    if values is None:
+        return observations, actions, None
+    table = np.array(values, dtype=actions.dtype).reshape(len(values), *actions.shape)
+    return observations, actions, table
