@@ -137,8 +137,8 @@ def auditing() -> str:
         [
             f"{row['steps']:,}",
             f"{row['megabytes']:,.0f} MB",
-            f"{row['bare_seconds']:.2f} s",
-            f"{row['audit_seconds']:.1f} s",
+            f"{row['bare_seconds']:.2f} s ({' to '.join(f'{s:.2f}' for s in row['bare_range'])})",
+            f"{row['audit_seconds']:.1f} s ({' to '.join(f'{s:.1f}' for s in row['audit_range'])})",
             f"{row['ratio']:.1f}",
             f"{row['bare_memory']:,.0f} MB",
             f"{row['audit_memory']:,.0f} MB",

@@ -2,8 +2,9 @@
 
 The files hold the columns of a run, 500,000 steps each, of a random walk over 1,000 states with 4
 actions and 50 stages. "Bare" decodes the same columns batch by batch and does nothing with them.
-Each measurement is a process of its own; memory is its largest resident size. Last: ``certify`` of
-a run of as many steps, which counts all of them anew.
+Each measurement is a process of its own; memory is its largest resident size. The two
+alternate, five times each: medians, and the range, because single ones differ by a factor of two.
+Last: ``certify`` of a run of as many steps, which counts all of them anew.
 
 python3 dev.py bench auditing [--quick | --steps N]
 """
@@ -11,6 +12,7 @@ python3 dev.py bench auditing [--quick | --steps N]
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 import tempfile
 import time
@@ -28,7 +30,7 @@ from covgame.store.episodes import STEPS_PER_SHARD, WRITING
 STATES, ACTIONS, HORIZON = 1_000, 4, 50
 TARGET = "uniform:1000/pair"
 SIZES = {"--quick": [1_000_000], "": [1_000_000, 10_000_000, 34_000_000]}
-PATIENCE = 3600.0
+PATIENCE, ROUNDS = 3600.0, 5
 WORLD = "chain:states=20,horizon=50"
 MEASURED = ("seconds", "memory")
 
@@ -85,6 +87,13 @@ def audited(folder: str) -> dict[str, Any]:
     return {"seconds": seconds, "steps": found.steps, "holes": len(found.holes), "text": text}
 
 
+def _measured(what: str, folder: str) -> dict[str, Any]:
+    answer = _results.in_own_process("benchmarks.auditing", what, folder, seconds=PATIENCE)
+    if answer is None:
+        raise SystemExit(f"{what} took longer than {PATIENCE:g} s")
+    return answer
+
+
 def certified(folder: str) -> dict[str, Any]:
     """A run's claim, checked from its steps."""
     import covgame as cg
@@ -118,20 +127,18 @@ def main(sizes: list[int]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             write_steps(Path(folder), steps)
             size = sum(path.stat().st_size for path in Path(folder).iterdir())
-            found = {}
-            for what in ("bare", "audit"):
-                answer = _results.in_own_process(
-                    "benchmarks.auditing", what, folder, seconds=PATIENCE
-                )
-                found[what] = answer or {}
+            pairs = [(_measured("bare", folder), _measured("audit", folder)) for _ in range(ROUNDS)]
+        seconds = [[one["seconds"] for one in column] for column in zip(*pairs, strict=True)]
         row = {
             "steps": steps,
             "megabytes": size / 2**20,
-            "bare_seconds": found["bare"]["seconds"],
-            "audit_seconds": found["audit"]["seconds"],
-            "ratio": found["audit"]["seconds"] / found["bare"]["seconds"],
-            "bare_memory": found["bare"]["memory"],
-            "audit_memory": found["audit"]["memory"],
+            "bare_seconds": statistics.median(seconds[0]),
+            "bare_range": [min(seconds[0]), max(seconds[0])],
+            "audit_seconds": statistics.median(seconds[1]),
+            "audit_range": [min(seconds[1]), max(seconds[1])],
+            "ratio": statistics.median(ours / own for own, ours in zip(*seconds, strict=True)),
+            "bare_memory": max(own["memory"] for own, _ in pairs),
+            "audit_memory": max(ours["memory"] for _, ours in pairs),
         }
         print(row, flush=True)
         rows.append(row)

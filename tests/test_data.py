@@ -204,6 +204,15 @@ def test_where_nobody_saw_the_next_state_no_transition_is_counted(tmp_path: Path
     assert counts.visits.sum() == len(SMALL["stage"])
 
 
+def test_the_first_step_that_is_left_out_says_where_the_last_one_led(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.parquet", without(SMALL, "next_state"))
+    found = together(open_data(path, horizon=2))
+    inside = np.array(SMALL["stage"]) < 2
+    went_on = np.append(np.array(SMALL["stage"][1:]) > 0, False)
+    expected = np.where(went_on, SMALL["next_state"], END)[inside]
+    assert found["next_state"] == expected.tolist()
+
+
 # ---------------------------------------------------------------------------------- runs
 
 
@@ -309,6 +318,11 @@ BAD: list[tuple[str, Columns, str]] = [
         "broken chain",
         changed("next_state", 4, 77),
         r"row 5, column state: it is not the next_state",
+    ),
+    (
+        "another state",
+        changed("next_state", 0, (SMALL["next_state"][0] + 1) % 5),
+        r"row 1, column state: it is not the next_state of the row before",
     ),
     ("stages", changed("stage", 5, 3), r"row 5, column stage: stage 3 stands where 2 should"),
     (

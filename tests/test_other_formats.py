@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from covgame.data import steps as steps_module
-from covgame.data.dataset import open_data
+from covgame.data.dataset import Numbering, open_data
 from covgame.errors import BadInput
+from covgame.sources.states import DiscoveredStates
 from tests.steps import ORDER, SMALL, arrays, together
 
 
@@ -100,6 +101,23 @@ def test_minari_in_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         data = open_data(name)
         assert together(data) == SMALL
         assert (data.n_states, data.n_actions) == (6, 3)
+
+
+def test_tuples_in_arrow_are_tuples_again(tmp_path: Path) -> None:
+    folder = tmp_path / "cards-v0" / "data"
+    minari_metadata(folder, "arrow")
+    (folder / "0").mkdir()
+    seen = [{"0": 11, "1": {"suit": "a"}}, {"0": 12, "1": {"suit": "b"}}]
+    columns = {"observations": seen, "actions": [1, 0], "rewards": [0.0, 0.0]}
+    ends = {"terminations": [True, False], "truncations": [False, False]}
+    batch = pa.RecordBatch.from_pydict(columns | ends)
+    with pa.ipc.new_file(folder / "0" / "part-0.arrow", batch.schema) as file:
+        file.write_batch(batch)
+    states = DiscoveredStates()
+    assert states.index((12, {"suit": "b"})) == 0
+    data = open_data(tmp_path / "cards-v0", numbering=Numbering(states))
+    assert together(data)["next_state"] == [0]
+    assert together(data)["state"] == [1]
 
 
 def test_minari_in_hdf5(tmp_path: Path) -> None:

@@ -173,6 +173,22 @@ def _episode(
     return StoredEpisode(str(path), number, both | columns)
 
 
+def _with_tuples(seen: AnyArray) -> AnyArray:
+    """Arrow keeps tuples as records of "0", "1", ...; an environment shows them as tuples."""
+    if seen.dtype.kind != "O":
+        return seen
+    return as_objects(_as_tuple(one) for one in seen.tolist())
+
+
+def _as_tuple(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    parts = {key: _as_tuple(part) for key, part in value.items()}
+    if parts and set(parts) == {str(number) for number in range(len(parts))}:
+        return tuple(parts[str(number)] for number in range(len(parts)))
+    return parts
+
+
 @dataclass(frozen=True)
 class _Folders:
     """A folder per episode, with a table that has one row more than there are steps."""
@@ -189,7 +205,7 @@ class _Folders:
         folders = [one for one in self.path.iterdir() if one.is_dir() and one.name.isdigit()]
         for folder in sorted(folders, key=lambda one: int(one.name)):
             columns = whole_table(folder, sorted(set(CALLED.values())))
-            seen, number = columns["observations"], int(folder.name)
+            seen, number = _with_tuples(columns["observations"]), int(folder.name)
             rest = {
                 ours: columns[theirs][:-1]
                 for ours, theirs in CALLED.items()
