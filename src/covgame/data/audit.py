@@ -12,7 +12,7 @@ import numpy as np
 
 from covgame.arrays import sum_by_index
 from covgame.data.asked import AnyTarget, Asked, as_request, ask_of, world_of
-from covgame.data.dataset import Dataset, open_all
+from covgame.data.dataset import Dataset, horizon_of_runs, open_all
 from covgame.data.evidence import Evidence, gather
 from covgame.data.holes import Hole, holes
 from covgame.data.proofs import Proofs, prove
@@ -24,7 +24,7 @@ from covgame.names import Names
 from covgame.notebook import facts_table, rows_table
 from covgame.pac.error_bounds import Range
 from covgame.planning import number
-from covgame.sources.environments import as_environment
+from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import write_whole
 from covgame.targets.groups import Grouped
@@ -415,6 +415,8 @@ def audit(
     paths = [data] if isinstance(data, str | Path) else list(data)
     environment = None
     if env is not None:
+        if horizon is None and not isinstance(env, Environment):
+            horizon = horizon_of_runs(paths)
         environment = as_environment(env, horizon, states, actions)
         states = None
     datasets = open_all(

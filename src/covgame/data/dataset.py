@@ -278,6 +278,14 @@ def open_data(
     )[0]
 
 
+def horizon_of_runs(paths: Sequence[str | Path]) -> int | None:
+    """The stages that all data have, where all of them are runs and agree."""
+    if not all((Path(path) / MANIFEST).is_file() for path in paths):
+        return None
+    stages = {RunFolder.open(path).manifest.get("horizon") for path in paths}
+    return stages.pop() if len(stages) == 1 else None
+
+
 def open_all(
     paths: Sequence[str | Path],
     *,
