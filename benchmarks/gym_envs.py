@@ -35,6 +35,7 @@ class Timed:
 
     def __init__(self, inner: Stepper) -> None:
         self.inner, self.actions, self.world = inner, inner.actions, inner.world
+        self.spaces = inner.spaces
         self.seconds = 0.0
 
     def reset(self, seed: int) -> tuple[Any, Any]:

@@ -75,9 +75,14 @@ NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
     "numba": {"kernels/compiling.py"},
-    "gymnasium": {"sources/gymnasium_envs.py", "sources/spaces.py"},
+    "gymnasium": {
+        "sources/gymnasium_envs.py",
+        "sources/spaces.py",
+        "sources/observations.py",
+    },
     "pyarrow": {
         "store/episodes.py",
+        "store/observations.py",
         "store/reading.py",
         "comparison/results.py",
         "data/tables.py",

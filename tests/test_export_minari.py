@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 import covgame as cg
 from covgame.data.to_minari import write_minari
+from covgame.sources.observations import space_to_json
+from covgame.store.observations import arrow_type
 from tests.exported import ENDING, ending_run, episodes_of, lake_run
 
 minari = pytest.importorskip("minari")
@@ -235,8 +238,10 @@ def kept(space: Any, inside: Any, after: Any) -> Any:
     folder = RunFolder(Path("run"), {"environment": "py:some:thing", "command": "cover", "seed": 0})
     values = np.array([[-1.0], [1.0]], dtype=np.float32)
     actions = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    described = None if space is None else space_to_json(space)
+    spaces_of = (described, space, actions, values)
     return Recording(
-        folder, Shape(2, 2, 2), Names(), lambda: iter([table]), table.schema, space, actions, values
+        folder, Shape(2, 2, 2), Names(), lambda: iter([table]), table.schema, *spaces_of
     )
 
 
@@ -281,16 +286,11 @@ OBSERVED = [
 
 
 @pytest.mark.parametrize(("space", "inside", "after"), OBSERVED, ids=lambda part: str(part)[:12])
-def test_kept_observations_are_what_minari_shows(
-    monkeypatch: pytest.MonkeyPatch, space: Any, inside: Any, after: Any
-) -> None:
+def test_kept_observations_are_what_minari_shows(space: Any, inside: Any, after: Any) -> None:
     import pyarrow as pa
 
-    column = pa.array(inside)
-    if isinstance(space, spaces.Box):
-        column = pa.array(inside, pa.list_(pa.from_numpy_dtype(space.dtype), len(inside[0])))
+    column = pa.array(inside, arrow_type(None if space is None else space_to_json(space)))
     recording = kept(space, column, after)
-    monkeypatch.setattr("covgame.data.recording._values", as_values)
     write_minari(recording, Path("kept-v0"), "kept-v0")
     dataset = minari.MinariDataset("kept-v0/data")
     if space is not None:
@@ -305,6 +305,34 @@ def test_kept_observations_are_what_minari_shows(
     text = dataset.observation_space
     if isinstance(text, spaces.Text):
         assert all(text.contains(one) for episode in dataset for one in episode.observations)
+
+
+def test_a_binned_run_can_train_a_real_agent(tmp_path: Path) -> None:
+    """Observations and actions of a run that kept them are those of the environment."""
+    for name, actions in (("MountainCar-v0", None), ("MountainCarContinuous-v0", "grid:3")):
+        run = cg.cover(
+            f"gym:{name}", "uniform:1/pair", horizon=30, states="bins:4x4", actions=actions,
+            max_episodes=8, keep_observations=True, out=tmp_path / "runs" / name,
+        )  # fmt: skip
+        cg.export(tmp_path / "runs" / name, to="minari", out=f"./{name}")
+        dataset = minari.MinariDataset(f"{name}/data")
+        env = gymnasium.make(name)
+        assert dataset.observation_space == env.observation_space
+        assert dataset.action_space == env.action_space
+        for mine, theirs in zip(run.episodes(), dataset, strict=True):
+            np.testing.assert_array_equal(np.array(mine.observations), theirs.observations)
+            seen, _ = env.reset(seed=mine.seed)
+            for step, action in enumerate(theirs.actions):
+                np.testing.assert_array_equal(seen, theirs.observations[step])
+                seen, *_ = env.step(action)
+        cg.export(run, to="d3rlpy", out=tmp_path / f"{name}.npz")
+        with np.load(tmp_path / f"{name}.npz") as arrays:
+            assert arrays["observations"].shape == (run.steps().num_rows, 2)
+            kind = np.floating if actions else np.integer
+            assert np.issubdtype(arrays["actions"].dtype, kind)
+        cg.export(run, to="csv", out=tmp_path / f"{name}.csv")
+        head = (tmp_path / f"{name}.csv").read_text().splitlines()[0]
+        assert "observation_0" in head or "observation.0" in head, head
 
 
 def assert_same(one: Any, other: Any) -> None:

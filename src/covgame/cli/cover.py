@@ -71,6 +71,7 @@ def cover(
     horizon: int | None,
     states: str | None,
     actions: str | None,
+    keep_observations: bool,
     seed: int,
     preset: Literal["default", "paper"],
     delta: float,
@@ -97,8 +98,9 @@ def cover(
       covgame cover riverswim:states=8 --target uniform:20 --from my-run --out more
     """
     settings = CoverSettings(
-        seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary
-    )
+        seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary,
+        keep_observations,
+    )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     if target is None:
         say_unless(quiet, NO_TARGET)

@@ -26,6 +26,7 @@ def explore(
     horizon: int | None,
     states: str | None,
     actions: str | None,
+    keep_observations: bool,
     epsilon: float,
     delta: float,
     seed: int,
@@ -53,7 +54,7 @@ def explore(
     settings = LearnSettings(
         "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
-        most_states=most_states,
+        most_states=most_states, keep_observations=keep_observations,
     )  # fmt: skip
     run = start(
         as_environment(env, horizon, states, actions), settings, force=force, data=data or None

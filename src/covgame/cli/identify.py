@@ -50,6 +50,7 @@ def identify(
     horizon: int | None,
     states: str | None,
     actions: str | None,
+    keep_observations: bool,
     epsilon: float,
     delta: float,
     seed: int,
@@ -80,7 +81,7 @@ def identify(
     settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
         as_range(reward_range), None if return_range is None else as_range(return_range),
-        most_successors, stage_dependent, most_states,
+        most_successors, stage_dependent, most_states, keep_observations,
     )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")

@@ -65,8 +65,13 @@ def world_and_target(command: Command, *, required: bool = True) -> Command:
 
 
 def reading_options(command: Command) -> Command:
-    """``--states`` and ``--actions``: how an environment is read."""
+    """``--states`` and ``--actions``: how an environment is read, and what is kept of that."""
     for option in (
+        click.option(
+            "--keep-observations",
+            is_flag=True,
+            help="Record observations as they are shown, beside the numbers of states.",
+        ),
         click.option("--actions", help="grid:N, so many values of each real number of an action."),
         click.option(
             "--states",

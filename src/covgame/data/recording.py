@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from importlib import import_module
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,8 @@ class Recording:
     names: Names
     tables: Callable[[], Iterator[Any]]
     schema: Any  # Arrow's, of the newest steps: older versions wrote fewer columns
-    observation_space: Any = None  # Gymnasium's, where observations were kept
+    kept: dict[str, Any] | None = None  # the space of kept observations, as run.json has it
+    observation_space: Any = None  # the same as Gymnasium's
     action_space: Any = None  # that of the environment, where it has one
     action_values: Values | None = None  # by number, where the environment takes other values
     episodes: int = 0
@@ -94,12 +94,13 @@ class Recording:
         if folder.manifest.get("play") == "counts" and not folder.episodes.is_dir():
             raise BadInput(f"{folder.path} was played by counts, so it has no episodes to export")
         shape, names = _shape(folder), folder.load_names()
-        recorded = RecordedEpisodes(folder.episodes, shape)
+        kept = folder.manifest.get("observation_space")
+        recorded = RecordedEpisodes(folder.episodes, shape, names, kept)
         if not len(recorded):
             raise BadInput(f"{folder.path} has no episodes yet: covgame resume {folder.path}")
-        newest = next(recorded.tables(len(recorded) - 1)).schema
-        spaces = _spaces(folder.manifest)
-        return cls(folder, shape, names, recorded.tables, newest, *spaces)
+        tables = partial(recorded.tables, observations=True)
+        newest = next(tables(len(recorded) - 1)).schema
+        return cls(folder, shape, names, tables, newest, kept, *_spaces(folder.manifest))
 
     @property
     def has_observations(self) -> bool:
@@ -137,7 +138,7 @@ class Recording:
         """What was seen before every step: what was kept, else the number of the state."""
         if not self.has_observations:
             return batch.column("state")
-        return _values(batch.table["observation"], self.observation_space)
+        return self._values(batch.table["observation"])
 
     def observed_last(self, batch: Batch) -> Parts:
         """What was seen at the end of every episode; one more number where no state was shown."""
@@ -153,7 +154,13 @@ class Recording:
             )
         if _is_text(column):
             column = column.fill_null("null")
-        return _values(column, self.observation_space)
+        return self._values(column)
+
+    def _values(self, column: Any) -> Parts:
+        from covgame.store.observations import values_of
+
+        found: Parts = values_of(column, self.kept)
+        return found
 
     def acted(self, batch: Batch) -> Values:
         """The actions, as the environment took them."""
@@ -170,18 +177,8 @@ def _apart_by_seed(table: Any) -> Iterator[Any]:
         yield table.slice(unknown)
 
 
-def _observations() -> Any:
-    """The room that knows how observations are kept; only runs that keep them need it."""
-    return import_module("covgame.sources.observations")
-
-
 def _is_text(column: Any) -> bool:
     return str(column.type) in ("string", "large_string")
-
-
-def _values(column: Any, space: Any) -> Parts:
-    found: Parts = _observations().values_of(column, space)
-    return found
 
 
 def _shape(folder: RunFolder) -> Shape:
@@ -202,7 +199,8 @@ def _spaces(manifest: dict[str, Any]) -> tuple[Any, Any, Values | None]:
     described = manifest.get("observation_space"), manifest.get("action_space")
     if described == (None, None):
         return None, None, None
-    space_from_json = _observations().space_from_json
+    from covgame.sources.observations import space_from_json
+
     observations, actions = (
         None if content is None else space_from_json(content) for content in described
     )

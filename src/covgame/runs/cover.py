@@ -17,7 +17,7 @@ from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_a
 from covgame.runs.coverage import Coverage
 from covgame.runs.given import AnyData, load_given, read_given
 from covgame.runs.playing import to_the_end
-from covgame.runs.refusals import check_can_be_counted
+from covgame.runs.refusals import check_can_be_counted, check_has_folder
 from covgame.runs.saving import create_folder, environment_of
 from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.sources.environments import as_environment
@@ -44,6 +44,7 @@ def cover(
     play: CoverPlay = "exact",
     planner: Planner | Peer | str | None = None,
     adversary: Adversary | str | None = None,
+    keep_observations: bool = False,
     start_from: AnyData | None = None,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | bool | None = None,
@@ -75,6 +76,8 @@ def cover(
         planner: A planner or peer of your own in the place of ours: an object, or
             ``"py:module:name"``.
         adversary: The same for the adversary.
+        keep_observations: Record observations as they are shown, beside the numbers of states:
+            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
             (a run, Parquet or CSV files, d3rlpy's arrays, a Minari dataset). Their visits count,
             and only what is missing is played.
@@ -101,8 +104,10 @@ def cover(
         True
     """
     settings = CoverSettings(
-        seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary
-    )
+        seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary,
+        keep_observations,
+    )  # fmt: skip
+    check_has_folder(settings, out)
     if target is None:
         say_default()
         target = DEFAULT_TARGET
@@ -134,7 +139,7 @@ def start(
         raise BadInput("lazy play needs states that are known beforehand; use --play exact")
     if settings.play == "counts" and data is not None:
         raise BadInput("--from starts from episodes, and --play counts has none; use --play exact")
-    source = environment.open(settings.seed)
+    source = environment.open(settings.seed, keep_observations=settings.keep_observations)
     given = read_given(data, environment, source)
     asked = ask(environment, target, settings, source)
     model = environment.model
@@ -168,8 +173,13 @@ def reopen(
     settings = CoverSettings(
         asked.seed, asked.preset, asked.delta, asked.stage_dependent, budget, asked.play,
         asked.min_reach, planner or asked.planner, adversary or asked.adversary,
+        asked.keep_observations,
     )  # fmt: skip
-    source = environment.open(settings.seed, known=folder.load_states())
+    source = environment.open(
+        settings.seed,
+        known=folder.load_states(),
+        keep_observations=settings.keep_observations,
+    )
     again = ask_again(folder, asked, environment, settings, source, target)
     model = environment.model
 

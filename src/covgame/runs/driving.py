@@ -23,6 +23,7 @@ from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
 from covgame.runs.playing import save_answer
+from covgame.runs.refusals import check_has_folder
 from covgame.runs.saving import create_folder, recorder_for
 from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import Environment
@@ -44,6 +45,7 @@ class NobodyPlays:
     """Stands where an environment would: its episodes are told, not played."""
 
     world = None
+    spaces = (None, None)
     plays = False
 
     def __init__(self, actions: Actions) -> None:
@@ -68,6 +70,7 @@ class OpenEpisode:
     def __init__(self, driver: Driver, policy: Policy) -> None:
         self.driver, self.policy = driver, policy
         self.steps: list[tuple[Any, int, float]] = []
+        self.kept: list[Any] = []  # of observations, where they are kept
         self.last: Any = None  # the observation that it ended in
         self.terminated = False
         self.over = False
@@ -88,6 +91,7 @@ class OpenEpisode:
             )
         self._paid(reward)
         action = self.driver.choose(self.policy, self.stage, observation, allowed)
+        self.kept += self.driver.kept([observation])
         self.steps.append((observation, action, 0.0))
         return self.driver.actions.values[action]
 
@@ -102,6 +106,7 @@ class OpenEpisode:
         if not self.steps:
             raise BadInput("an episode that took no action cannot end")
         self._paid(reward)
+        self.kept += self.driver.kept([observation], last=True)
         self.last, self.over = observation, True
         self.terminated = observation is None if terminated is None else terminated
 
@@ -122,6 +127,8 @@ class Driver:
             ``covgame.bins`` with ranges, or a text; see ``covgame.make``).
         seed: Same seed, same questions: same answers.
         out: A folder for the run. If it holds one already, that one goes on.
+        keep_observations: Record observations as they are told, as text, beside the numbers of
+            states. Takes a folder, ``out``.
 
     Example:
         >>> import covgame as cg
@@ -146,6 +153,7 @@ class Driver:
         states: AnyMap | None = None,
         seed: int = 0,
         out: str | Path | None = None,
+        keep_observations: bool = False,
     ) -> None:
         self.actions, self.horizon = plain_actions(actions), horizon
         environment = self._environment(states)
@@ -155,7 +163,9 @@ class Driver:
                 raise BadInput(f"{out} is no run of cover")
             self.run = run
         else:
-            self.run = start(environment, target, CoverSettings(seed=seed))
+            settings = CoverSettings(seed=seed, keep_observations=keep_observations)
+            check_has_folder(settings, out)
+            self.run = start(environment, target, settings)
             if out is not None:
                 create_folder(self.run, out)
         if not isinstance(self.run.source, ExternalSource):
@@ -239,11 +249,12 @@ class Driver:
                 raise BadInput("this episode was not asked for here, or is told already")
             if not episode.over:
                 raise BadInput("this episode is not over; say episode.end(reward, observation)")
-            told = self._episode(episode.steps, episode.last, episode.terminated)
+            told = self._episode(episode.steps, episode.last, episode.terminated, episode.kept)
             self.under_way.remove(episode)
         else:
             steps = [(seen, self._action(done), paid) for seen, done, paid in _triples(episode)]
-            told = self._episode(steps, last, terminated=last is None)
+            kept = [*self.kept([seen for seen, _, _ in steps]), *self.kept([last], last=True)]
+            told = self._episode(steps, last, terminated=last is None, kept=kept)
         first = self.run.n_episodes
         if self.ahead:  # what counts is what is wanted now, not what will be
             self.player.inner.plan(self.run.game.state.weights)
@@ -281,6 +292,16 @@ class Driver:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def kept(self, observations: Iterable[Any], *, last: bool = False) -> list[Any]:
+        """What is kept of observations, nothing if nobody wants them; None ends an episode."""
+        keep = self.source.keep
+        if keep is None:
+            return []
+        try:
+            return [None if last and one is None else keep(one) for one in observations]
+        except EnvironmentFailed as error:
+            raise BadInput(str(error)) from None
+
     def _number(self, observation: Any) -> int:
         try:
             return self.source.states.index(observation)
@@ -298,7 +319,11 @@ class Driver:
         raise BadInput(f"there is no action {label_of(done)!r}; there are: {', '.join(known)}")
 
     def _episode(
-        self, steps: Sequence[tuple[Any, int, float]], last: Any, terminated: bool
+        self,
+        steps: Sequence[tuple[Any, int, float]],
+        last: Any,
+        terminated: bool,
+        kept: list[Any],
     ) -> Episode:
         """The steps as they are counted, all of them checked."""
         if not 1 <= len(steps) <= self.horizon:
@@ -324,6 +349,7 @@ class Driver:
             ],
             ended_in if over else None,
             cut_short=over and not terminated,
+            observations=kept or None,
         )
 
 

@@ -16,6 +16,7 @@ from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import (
     check_can_be_counted,
     check_has_confidence_sets,
+    check_has_folder,
     check_possible,
 )
 from covgame.runs.saving import create_folder, environment_of
@@ -43,6 +44,7 @@ def explore(
     most_successors: int | None = None,
     stage_dependent: bool = False,
     most_states: int | None = None,
+    keep_observations: bool = False,
     force: bool = False,
     start_from: AnyData | None = None,
     out: str | Path | None = None,
@@ -76,6 +78,8 @@ def explore(
         stage_dependent: Do not pool what is learnt over stages (certified).
         most_states: An upper bound on the number of states, where they are discovered (certified).
             The fewer, the fewer episodes; a run that sees more ends as a failure.
+        keep_observations: Record observations as they are shown, beside the numbers of states:
+            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         force: Begin also what will not end in a lifetime.
         start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
             (certified). They must be whole episodes of this environment, chosen without looking
@@ -104,8 +108,9 @@ def explore(
     settings = LearnSettings(
         "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
-        most_states=most_states,
+        most_states=most_states, keep_observations=keep_observations,
     )  # fmt: skip
+    check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
     run = cast("Exploration", start(environment, settings, force=force, data=start_from))
     return _to_the_end(run, out, progress)
@@ -131,6 +136,7 @@ def identify(
     most_successors: int | None = None,
     stage_dependent: bool = False,
     most_states: int | None = None,
+    keep_observations: bool = False,
     force: bool = False,
     start_from: AnyData | None = None,
     out: str | Path | None = None,
@@ -165,6 +171,8 @@ def identify(
         stage_dependent: Do not pool what is learnt over stages (certified).
         most_states: An upper bound on the number of states, where they are discovered (certified).
             The fewer, the fewer episodes; a run that sees more ends as a failure.
+        keep_observations: Record observations as they are shown, beside the numbers of states:
+            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         force: Begin also what will not end in a lifetime.
         start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
             (certified). They must be whole episodes of this environment, chosen without looking
@@ -193,7 +201,9 @@ def identify(
     settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
         reward_range, return_range, most_successors, stage_dependent, most_states,
+        keep_observations,
     )  # fmt: skip
+    check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
     run = cast("Identification", start(environment, settings, force=force, data=start_from))
     return _to_the_end(run, out, progress)
@@ -257,6 +267,7 @@ def _opened(
         known=folder.load_states() if folder else None,
         pay=pay_of(settings),
         most_states=settings.most_states,
+        keep_observations=settings.keep_observations,
     )
     check_has_confidence_sets(environment, source)
     first = [] if folder else read_given(data, environment, source)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from covgame.errors import BadInput, TooLarge
 from covgame.pac.forecast import Forecast
 from covgame.planning import number
 from covgame.players.by_counts import MOST_EPISODES
-from covgame.runs.run import Run, Source
+from covgame.runs.run import Run, Settings, Source
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
@@ -51,6 +52,12 @@ def check_choice(name: str, value: str | None, choices: Sequence[str | None]) ->
     if value not in choices:
         known = " or ".join(choice for choice in choices if choice)
         raise BadInput(f"{name} is {known}, not {value!r}")
+
+
+def check_has_folder(settings: Settings, out: str | Path | None) -> None:
+    """Observations are kept on disk or nowhere."""
+    if settings.keep_observations and out is None:
+        raise BadInput("observations are kept in the folder of a run, and it has none: say out=")
 
 
 def check_can_be_counted(environment: Environment) -> None:

@@ -50,6 +50,11 @@ class Settings(Protocol):
         """The budget."""
         ...
 
+    @property
+    def keep_observations(self) -> bool:
+        """Whether observations are recorded as they are shown."""
+        ...
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -193,7 +198,8 @@ class Run(ABC):
         Returns:
             An iterator over episodes with ``state``, ``action``, ``reward``, ``next_state``
             (arrays with a number per step), ``terminated``, ``truncated``, ``seed``, and in words
-            ``states`` and ``actions``.
+            ``states`` and ``actions``. If observations were kept, ``observations`` has one more
+            than there are steps.
 
         Raises:
             BadInput: No episodes were recorded.
@@ -240,7 +246,8 @@ class Run(ABC):
         if self.by_counts:
             raise BadInput(f"{self.folder.path} was played by counts, so it has no episodes")
         shape = Shape(self.source.shape.horizon, self.n_states, self.source.shape.actions)
-        return RecordedEpisodes(self.folder.episodes, shape, self.names)
+        space = self.folder.manifest.get("observation_space")
+        return RecordedEpisodes(self.folder.episodes, shape, self.names, space)
 
     @property
     def n_episodes(self) -> int:

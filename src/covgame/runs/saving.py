@@ -12,6 +12,7 @@ from covgame.errors import BadInput
 from covgame.runs.given import write_given
 from covgame.runs.run import Run
 from covgame.sources.environments import Environment, make
+from covgame.sources.external import ExternalSource
 from covgame.sources.maps import FUNCTION
 from covgame.sources.objects import Reading
 from covgame.sources.states import CountedStates, DiscoveredStates, States
@@ -43,6 +44,8 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         "by_name": environment.by_name,
         **environment.reading.texts(),
     }
+    if isinstance(run.source, ExternalSource) and run.source.keeps_observations:
+        about |= run.source.spaces()
     given = [{**one.to_dict(), "left_out": one.left_out} for one in run.given]
     manifest = {**about, **run.manifest(), "given": given, "versions": versions()}
     path = Path(out) if out is not None else fresh_folder(environment.name)
@@ -120,6 +123,11 @@ def recorder_for(run: Run) -> AnyRecorder | None:
     if run.by_counts:
         return CountsRecorder(run.folder, run.arrays)
     horizon = run.source.shape.horizon
+    if run.source.observation_space != run.folder.manifest.get("observation_space"):
+        raise BadInput(
+            f"{run.folder.path} keeps observations of another space than those that "
+            f"{run.environment.name} shows now"
+        )
     return Recorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
 
 

@@ -43,6 +43,7 @@ class CoverSettings:
     min_reach: float = 0.0
     planner: Planner | Peer | str | None = None  # somebody else's, or py:module:name
     adversary: Adversary | str | None = None
+    keep_observations: bool = False  # as they were shown, beside the numbers of states
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
@@ -95,6 +96,7 @@ class LearnSettings:
     most_successors: int | None = None  # of a state and an action, the end among them
     stage_dependent: bool = False  # do not pool what is learnt over stages (certified)
     most_states: int | None = None  # an upper bound, where states are discovered (certified)
+    keep_observations: bool = False  # as they were shown, beside the numbers of states
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)

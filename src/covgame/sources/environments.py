@@ -73,9 +73,15 @@ class Environment:
         known: KnownStates | None = None,
         pay: Pay | None = None,
         most_states: int | None = None,
+        keep_observations: bool = False,
     ) -> SimulatedSource | ExternalSource:
         """Where its episodes come from; ``known`` are the states that were discovered before."""
         if self.opener is None:
+            if keep_observations:
+                raise BadInput(
+                    f"{self.name} is simulated from its model and shows states, no observations; "
+                    "leave out --keep-observations"
+                )
             return SimulatedSource(self.require_model("covering"), seed)
         stepper, states = self.opener()
         if known is not None and isinstance(states, DiscoveredStates):
@@ -84,6 +90,7 @@ class Environment:
         return ExternalSource(
             stepper, states, self.horizon, seed,
             allowed=allowed, pay=pay, most_states=most_states if states.discovered else None,
+            keeps_observations=keep_observations,
         )  # fmt: skip
 
     def __repr__(self) -> str:

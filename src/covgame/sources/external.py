@@ -20,6 +20,7 @@ from covgame.imports import said
 from covgame.names import Names
 from covgame.rng import episode_seed, uniforms
 from covgame.sources.masks import Masks
+from covgame.sources.observations import Keeper, handed_over, keeper_of, stored_space
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import Stepper
 from covgame.types import END, BoolArray, FloatArray, Policy, Shape
@@ -51,11 +52,28 @@ class ExternalSource:
         allowed: BoolArray | None = None,  # (S, A), where that is known beforehand
         pay: Pay | None = None,
         most_states: int | None = None,  # an upper bound, where somebody relies on it
+        keeps_observations: bool = False,  # also as they are, beside the numbers of states
     ) -> None:
         self.stepper, self.states = stepper, states
         self.horizon, self.seed = horizon, seed
         self.masks = Masks(len(stepper.actions), allowed)
         self.pay, self.most_states = pay or Pay(), most_states
+        self.observation_space = stored_space(stepper.spaces[0]) if keeps_observations else None
+        self.keep: Keeper | None = keeper_of(self.observation_space) if keeps_observations else None
+
+    @property
+    def keeps_observations(self) -> bool:
+        """Whether its episodes have their observations as they were shown."""
+        return self.keep is not None
+
+    def spaces(self) -> dict[str, Any]:
+        """What a record of observations needs beside it, as JSON."""
+        values = handed_over(self.stepper.actions)
+        return {
+            "observation_space": self.observation_space,
+            "action_space": stored_space(self.stepper.spaces[1]),
+            **({} if values is None else {"action_values": values}),
+        }
 
     @property
     def allowed(self) -> BoolArray | None:
@@ -137,6 +155,9 @@ class ExternalSource:
         numbers = uniforms(self.seed, STREAM, episode, self.horizon).tolist() if drawn else []
         seed = episode_seed(self.seed, STREAM, episode)
         observation, mask = self.stepper.reset(seed)
+        keep, kept = self.keep, []  # kept at once: the next step may write over it
+        if keep is not None:
+            kept.append(keep(observation))
         self.masks.now = None
         state, last = self._state(observation, mask), self.horizon - 1
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
@@ -147,6 +168,9 @@ class ExternalSource:
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
             observation, earned, terminated, truncated, mask = step(action)
             reward = _checked_reward(earned, paid)
+            if keep is not None:
+                shown = observation is not None or not terminated
+                kept.append(keep(observation) if shown else None)
             if terminated:
                 ended_in, following = self._last_state(observation), END
             else:
@@ -163,7 +187,10 @@ class ExternalSource:
                 revise = None  # the rest of this episode is off the map
             state = following
         self._check_return(steps)
-        return Episode.of_steps(steps, ended_in, cut_short=cut_short, seed=seed)
+        observations = None if keep is None else kept
+        return Episode.of_steps(
+            steps, ended_in, cut_short=cut_short, seed=seed, observations=observations
+        )
 
     def _check_return(self, steps: list[tuple[int, int, float, int]]) -> None:
         most = self.pay.most

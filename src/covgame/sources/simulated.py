@@ -48,6 +48,16 @@ class SimulatedSource:
         return None
 
     @property
+    def keeps_observations(self) -> bool:
+        """No: a model shows states and nothing else."""
+        return False
+
+    @property
+    def observation_space(self) -> None:
+        """None: there are no observations."""
+        return
+
+    @property
     def discovers_states(self) -> bool:
         """No: states are numbered beforehand."""
         return False

@@ -47,6 +47,11 @@ class Stepper(Protocol):
         """The environment itself, for whoever looks behind what it shows."""
         ...
 
+    @property
+    def spaces(self) -> tuple[Any, Any]:
+        """Gymnasium's, of observations and of actions; None where there are none."""
+        ...
+
     def reset(self, seed: int) -> tuple[Any, Any]:
         """Start an episode: (observation, mask of allowed actions or None)."""
         ...
@@ -60,6 +65,7 @@ class AbsentStepper:
     """Stands for an environment that is not here: what was recorded of it can be read."""
 
     world = None
+    spaces = (None, None)
 
     def __init__(self, actions: Actions, *, plays: bool = True) -> None:
         self.actions, self.plays = actions, plays
@@ -85,6 +91,10 @@ class GymStepper:
         """Without its wrappers."""
         return self.env.unwrapped
 
+    @property
+    def spaces(self) -> tuple[Any, Any]:
+        return self.env.observation_space, self.env.action_space
+
     def reset(self, seed: int) -> tuple[Any, Any]:
         observation, info = self.env.reset(seed=seed)
         return observation, info.get("action_mask")
@@ -101,6 +111,8 @@ class PlainStepper:
     ``reset`` returns an observation, or (observation, info) with info a dictionary; if it takes an
     argument, that is a seed. ``step`` returns (observation, reward, done), or Gymnasium's five.
     """
+
+    spaces = (None, None)
 
     def __init__(self, world: Any) -> None:
         self.world = world

@@ -11,15 +11,18 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.store.folder import write_whole
+from covgame.store.observations import Keeping
 from covgame.types import END, BoolArray
 
 STEPS_PER_SHARD = 500_000
@@ -44,7 +47,8 @@ OLDER_SCHEMA = SCHEMA.remove(len(SCHEMA) - 1)
 
 SEED = pa.field("seed", pa.int64())
 OBSERVATION, FINAL_OBSERVATION = "observation", "final_observation"
-FURTHER = ("seed", OBSERVATION, FINAL_OBSERVATION)
+OBSERVATIONS = (OBSERVATION, FINAL_OBSERVATION)
+FURTHER = ("seed", *OBSERVATIONS)
 """Columns that runs have on environments that are played step by step."""
 
 WRITING = {
@@ -62,10 +66,18 @@ class EpisodeWriter:
     """
 
     def __init__(
-        self, folder: Path, horizon: int, n_episodes: int = 0, *, advice: str = PLAY_AGAIN
+        self,
+        folder: Path,
+        horizon: int,
+        n_episodes: int = 0,
+        *,
+        advice: str = PLAY_AGAIN,
+        keeping: Keeping | None = None,  # how observations are stored, if they are
     ) -> None:
-        self.folder, self.advice = folder, advice
+        self.folder, self.advice, self.keeping = folder, advice, keeping
         self.per_shard = max(1, STEPS_PER_SHARD // horizon)
+        if keeping is not None:
+            self.per_shard = min(self.per_shard, keeping.episodes_per_shard(horizon))
         self.n_episodes = n_episodes
         self.open_tables: list[pa.Table] = []
         self.thread = ThreadPoolExecutor(max_workers=1)
@@ -90,7 +102,7 @@ class EpisodeWriter:
         """What was written of the open shard, as far as it counts."""
         path = self.folder / _name(number)
         table = read_shard(path, self.advice)
-        table = table.filter(pa.compute.less(table["episode"], self.n_episodes))
+        table = table.filter(pc.less(table["episode"], self.n_episodes))
         first = self.n_episodes - episodes
         if np.unique(table["episode"].to_numpy()).tolist() != list(range(first, self.n_episodes)):
             raise BadInput(f"{path} does not hold the episodes it should; {self.advice}")
@@ -105,7 +117,7 @@ class EpisodeWriter:
         """Take at most ``room`` episodes, and have a shard written if that has filled it."""
         if not len(block):
             return
-        self.open_tables.append(as_table(block))
+        self.open_tables.append(as_table(block, self.keeping))
         full = len(block) == self.room
         self.n_episodes += len(block)
         if full:
@@ -134,11 +146,12 @@ class EpisodeWriter:
         """Which shard it is, the episodes say: ``add`` may have been broken off half-way."""
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         number = table["episode"][0].as_py() // self.per_shard
-        write_shard(self.folder, number, table)
+        further = self.keeping.writing(table.schema, OBSERVATIONS) if self.keeping else {}
+        write_shard(self.folder, number, table, further)
 
 
-def as_table(block: Block) -> pa.Table:
-    """The steps of a block with their episode and stage."""
+def as_table(block: Block, keeping: Keeping | None = None) -> pa.Table:
+    """The steps of a block with their episode and stage, and what is kept beside them."""
     last = np.cumsum(block.lengths) - 1
     episode = block.first_episode + np.arange(len(block))
     stage = np.arange(len(block.state)) - np.repeat(last + 1 - block.lengths, block.lengths)
@@ -161,13 +174,19 @@ def as_table(block: Block) -> pa.Table:
     table = pa.table(columns, schema=SCHEMA)
     if block.seeds is not None:
         table = table.append_column(SEED, pa.array(np.repeat(block.seeds, block.lengths)))
+    if keeping is not None and block.observations is not None:
+        kept = keeping.columns(block.observations, last)
+        for name, column in zip(OBSERVATIONS, kept, strict=True):
+            table = table.append_column(name, column)
     return table
 
 
-def write_shard(folder: Path, number: int, table: pa.Table) -> None:
-    """A table of steps as a file, whole or not at all."""
+def write_shard(
+    folder: Path, number: int, table: pa.Table, further: Mapping[str, Any] | None = None
+) -> None:
+    """A table of steps as a file, whole or not at all; ``further`` is what Parquet is told."""
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, **WRITING)
+    pq.write_table(table, buffer, **WRITING | dict(further or {}))
     write_whole(folder / _name(number), buffer.getbuffer())
 
 
@@ -177,10 +196,14 @@ def table_of_columns(columns: Mapping[str, npt.NDArray[np.generic]]) -> pa.Table
     return pa.table([columns[name].astype(kind) for name, kind in kinds.items()], schema=SCHEMA)
 
 
-def read_shard(path: Path, advice: str = RESTORE) -> pa.Table:
+def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) -> pa.Table:
     """The steps of a shard in the columns of today, whichever version has written it."""
     try:
-        table = pq.read_table(path).replace_schema_metadata(None)
+        with pq.ParquetFile(path) as file:
+            wanted = [
+                name for name in file.schema_arrow.names if observations or name not in OBSERVATIONS
+            ]
+            table = file.read(wanted).replace_schema_metadata(None)
     except (OSError, pa.ArrowException) as error:
         raise BadInput(f"{path} cannot be read; {advice}") from error
     if table.schema.equals(OLDER_SCHEMA):
@@ -188,8 +211,9 @@ def read_shard(path: Path, advice: str = RESTORE) -> pa.Table:
     has_columns = table.select(range(min(len(SCHEMA), table.num_columns))).schema.equals(SCHEMA)
     if not has_columns or not set(table.column_names[len(SCHEMA) :]) <= set(FURTHER):
         raise BadInput(f"{path} has other columns than a run writes; {advice}")
-    if any(table[name].null_count for name in SCHEMA.names):
-        raise BadInput(f"{path} has empty places; {advice}")
+    empty = [name for name in SCHEMA.names if table[name].null_count]
+    if empty:
+        raise BadInput(f"{path} has empty places in the column {empty[0]}; {advice}")
     return table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -57,6 +57,10 @@ class CoverManifest(BaseModel):
     adversary: Annotated[str, Field(strict=True)] | None = None
     given: list[GivenFile] = []
     unreachable: list[tuple[Index | None, Index | str, Index | None, Number]]
+    keep_observations: Annotated[bool, Field(strict=True)] = False
+    observation_space: dict[str, Any] | None = None
+    action_space: dict[str, Any] | None = None
+    action_values: list[Any] | None = None
     state: Literal["running", "stopped", "finished"]
 
 
@@ -85,6 +89,10 @@ class LearningManifest(BaseModel):
     most_successors: Annotated[int, Field(strict=True, ge=1)] | None
     stage_dependent: Annotated[bool, Field(strict=True)]
     most_states: Annotated[int, Field(strict=True, ge=1)] | None = None
+    keep_observations: Annotated[bool, Field(strict=True)] = False
+    observation_space: dict[str, Any] | None = None
+    action_space: dict[str, Any] | None = None
+    action_values: list[Any] | None = None
     given: list[GivenFile] = []
     state: Literal["running", "stopped", "finished"]
 

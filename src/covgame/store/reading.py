@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,16 @@ from covgame.episodes import LAST, Episode
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.names import Names
-from covgame.store.episodes import OBSERVATION, RESTORE, SCHEMA, read_shard, shards
+from covgame.store.episodes import (
+    FINAL_OBSERVATION,
+    OBSERVATION,
+    OBSERVATIONS,
+    RESTORE,
+    SCHEMA,
+    read_shard,
+    shards,
+)
+from covgame.store.observations import Space, arrow_type, joined, one_by_one, values_of
 from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
 
 Columns = dict[str, Any]
@@ -96,11 +106,18 @@ class _Facts:
 class RecordedEpisodes:
     """All steps of a run, in order, checked to be episodes of a world of this shape."""
 
-    def __init__(self, folder: Path, shape: Shape, names: Names | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        shape: Shape,
+        names: Names | None = None,
+        space: Space | None = None,  # of observations that were kept, as run.json has it
+    ) -> None:
         self.folder, self.shape, self.names = folder, shape, names or Names()
+        self.space = space
         self.shards = shards(folder)
         self.first = [_first_episode(path) for path in self.shards]
-        self._open: tuple[int, pa.Table] | None = None  # the shard that was read last
+        self._open: tuple[int, bool, pa.Table] | None = None  # the shard that was read last
 
     @cached_property
     def _length(self) -> int:
@@ -112,7 +129,9 @@ class RecordedEpisodes:
     def __len__(self) -> int:
         return self._length
 
-    def tables(self, first: int = 0, last: int | None = None) -> Iterator[pa.Table]:
+    def tables(
+        self, first: int = 0, last: int | None = None, *, observations: bool = False
+    ) -> Iterator[pa.Table]:
         """The steps of the episodes ``first`` to ``last`` - 1, a shard at a time."""
         end = len(self) if last is None else last
         if first >= end:
@@ -120,15 +139,17 @@ class RecordedEpisodes:
         for number in range(bisect_right(self.first, first) - 1, len(self.shards)):
             if self.first[number] >= end:
                 return
-            table = self._shard(number)
+            table = self._shard(number, observations=observations)
             episode = table["episode"].to_numpy()
             begin, stop = np.searchsorted(episode, [first, end]).tolist()
             yield table.slice(begin, stop - begin)
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All steps at once."""
+        with_observations = columns is None or any(name in OBSERVATIONS for name in columns)
         tables = [
-            table if columns is None else _selected(table, columns) for table in self.tables()
+            table if columns is None else _selected(table, columns)
+            for table in self.tables(observations=with_observations)
         ]
         nothing = SCHEMA.empty_table()
         if not tables:
@@ -140,13 +161,15 @@ class RecordedEpisodes:
         for table in self.tables(first, last):
             yield _columns(table)
 
-    def recorded(self) -> Iterator[RecordedEpisode]:
+    def recorded(self, *, observations: bool = True) -> Iterator[RecordedEpisode]:
         """One after the other, as they were recorded."""
-        for table in self.tables():
+        for table in self.tables(observations=observations):
             steps = _columns(table)
             seeds = table["seed"] if "seed" in table.column_names else None
-            starts = np.flatnonzero(steps["stage"] == 0).tolist()
-            for begin, stop in zip(starts, [*starts[1:], len(table)], strict=True):
+            starts = np.flatnonzero(steps["stage"] == 0)
+            stops = np.append(starts[1:], len(table))
+            shown = self._observations(table, starts, stops)
+            for begin, stop, seen in zip(starts.tolist(), stops.tolist(), shown, strict=False):
                 place = slice(begin, stop)
                 yield RecordedEpisode(
                     int(steps["episode"][begin]),
@@ -157,27 +180,50 @@ class RecordedEpisodes:
                     bool(steps["terminated"][stop - 1]),
                     bool(steps["truncated"][stop - 1]),
                     None if seeds is None else seeds[begin].as_py(),
-                    self._observations(table, begin, stop),
+                    seen,
                     self.names,
                 )
 
-    def _observations(self, table: pa.Table, begin: int, stop: int) -> Sequence[Any] | None:
+    def _observations(
+        self, table: pa.Table, starts: IntArray, stops: IntArray
+    ) -> Iterator[Sequence[Any] | None]:
+        """Those of every episode, with the one that its last step led to."""
         if OBSERVATION not in table.column_names:
-            return None
-        raise NotImplementedError
+            yield from repeat(None, len(starts))
+            return
+        shown = one_by_one(values_of(table[OBSERVATION], self.space), len(table))
+        last = table[FINAL_OBSERVATION].take(stops - 1)
+        there = last.is_valid().to_numpy().tolist()
+        ended = one_by_one(values_of(last.drop_null(), self.space), sum(there))
+        following = 0  # among those that ended in something
+        for begin, stop, is_there in zip(starts.tolist(), stops.tolist(), there, strict=True):
+            yield joined(shown[begin:stop], ended[following : following + is_there])
+            following += is_there
 
     def __iter__(self) -> Iterator[Episode]:
         """One after the other, as a learner counts them."""
-        return (one.as_counted(self.shape.horizon) for one in self.recorded())
+        recorded = self.recorded(observations=False)
+        return (one.as_counted(self.shape.horizon) for one in recorded)
 
-    def _shard(self, number: int) -> pa.Table:
+    def _shard(self, number: int, *, observations: bool = False) -> pa.Table:
         """A shard, read and checked; the last one is kept, because often it is asked for again."""
-        if self._open is None or self._open[0] != number:
+        if self._open is None or self._open[:2] != (number, observations):
             path = self.shards[number]
-            table = read_shard(path, RESTORE)
+            table = read_shard(path, RESTORE, observations=observations)
             self._check(path, _columns(table), first=self._expected_first(number))
-            self._open = number, table
-        return self._open[1]
+            self._check_observations(path, table)
+            self._open = number, observations, table
+        return self._open[2]
+
+    def _check_observations(self, path: Path, table: pa.Table) -> None:
+        """Both columns or none, of the type that their space has, and none missing on the way."""
+        columns = [table[name] for name in OBSERVATIONS if name in table.column_names]
+        if not columns:
+            return
+        kind = arrow_type(self.space)
+        whole = len(columns) == len(OBSERVATIONS) and not columns[0].null_count
+        if not whole or any(column.type != kind for column in columns):
+            raise BadInput(f"{path} has other observations than run.json says; {RESTORE}")
 
     def _expected_first(self, number: int) -> int:
         """The episode with which a shard has to begin: the one after the last of the others."""
@@ -188,22 +234,32 @@ class RecordedEpisodes:
         H, S, A = self.shape.hsa
         stage, state, action = (steps[name] for name in ("stage", "state", "action"))
         following, episode = steps["next_state"], steps["episode"]
-        inside = (stage >= 0) & (stage < H) & (state >= 0) & (state < S)
-        inside &= (following >= END) & (following < S)
-        inside &= (action >= 0) & (action < A) & np.isfinite(steps["reward"])
-        if not inside.all():
-            raise BadInput(
-                f"{path} holds steps outside the world of this run, which has {H} stages, "
-                f"{S} states and {A} actions (step {int(np.flatnonzero(~inside)[0])} of the file)"
-            )
+        for column, wrong, world in (
+            ("stage", (stage < 0) | (stage >= H), f"{H} stages"),
+            ("state", (state < 0) | (state >= S), f"{S} states"),
+            ("next_state", (following < END) | (following >= S), f"{S} states"),
+            ("action", (action < 0) | (action >= A), f"{A} actions"),
+            ("reward", ~np.isfinite(steps["reward"]), "finite rewards"),
+        ):
+            _refuse_any(path, column, wrong, steps, f"outside the world of this run ({world})")
+        if not len(stage):
+            return
         over = steps["terminated"] | steps["truncated"]
-        goes_on = np.diff(episode) == 0
-        chained = (np.diff(stage) == 1) & (state[1:] == following[:-1]) & ~over[:-1]
-        begins = (np.diff(episode) == 1) & (stage[1:] == 0) & over[:-1]
-        ordered = np.where(goes_on, chained, begins).all()
-        ordered &= not (steps["terminated"] & steps["truncated"]).any()
-        if len(stage) and not (ordered and episode[0] == first and stage[0] == 0 and over[-1]):
-            raise BadInput(f"{path} holds steps that do not make up episodes")
+        ends, begins = (
+            np.append(np.diff(episode) != 0, True),
+            np.append(True, np.diff(episode) != 0),
+        )
+        expected = first + np.cumsum(begins) - 1
+        counted = np.arange(len(stage)) - np.flatnonzero(begins)[expected - first]
+        chained = np.append(True, state[1:] == following[:-1]) | begins
+        for column, wrong in (
+            ("episode", episode != expected),
+            ("stage", stage != counted),
+            ("state", ~chained),
+            ("terminated", steps["terminated"] & steps["truncated"]),
+            ("truncated", over != ends),
+        ):
+            _refuse_any(path, column, wrong, steps, "so that the steps do not make up episodes")
 
     # ------------------------------------------------------------------------ what they come to
 
@@ -256,6 +312,13 @@ def _cut_short(steps: Columns, shape: Shape) -> BoolArray:
     """Steps after which something other than a state ended the episode, before the last stage."""
     cut: BoolArray = steps["truncated"] & (steps["stage"] + 1 < shape.horizon)
     return cut
+
+
+def _refuse_any(path: Path, column: str, wrong: BoolArray, steps: Columns, why: str) -> None:
+    """Name the first row that is wrong, if there is one."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise BadInput(f"{path}, row {row}, column {column}: {steps[column][row]}, {why}")
 
 
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:

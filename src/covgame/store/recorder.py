@@ -12,6 +12,7 @@ from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.store.episodes import PLAY_AGAIN, RESTORE, EpisodeWriter, recorded_episodes
 from covgame.store.folder import RunFolder
+from covgame.store.observations import Keeping, Space
 
 SECONDS_PER_CHECKPOINT = 5.0
 
@@ -37,6 +38,16 @@ class Source(Protocol):
         """What they are called."""
         ...
 
+    @property
+    def keeps_observations(self) -> bool:
+        """Whether episodes come with their observations."""
+        ...
+
+    @property
+    def observation_space(self) -> Space | None:
+        """Of these, as JSON; None if they are text."""
+        ...
+
 
 class Recorder:
     """Episodes go to shards, and now and then, when a shard is full, what was learnt follows.
@@ -58,7 +69,10 @@ class Recorder:
             )
         folder.bring_up_to_date()
         advice = PLAY_AGAIN if source.repeats else RESTORE
-        self.writer = EpisodeWriter(folder.episodes, horizon, played, advice=advice)
+        keeping = Keeping(source.observation_space) if source.keeps_observations else None
+        self.writer = EpisodeWriter(
+            folder.episodes, horizon, played, advice=advice, keeping=keeping
+        )
         self.saved = time.monotonic()
         self.named: int | None = None  # states in states.json
 
