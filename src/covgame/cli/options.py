@@ -106,7 +106,8 @@ def learning_options(command: Command) -> Command:
         click.option(
             "--most-states",
             type=int,
-            help="An upper bound on the number of states, where ENV only shows them as it goes.",
+            help="An upper bound on the number of states, those where episodes end included, where "
+            "ENV only shows them as it goes.",
         ),
         click.option(
             "--most-successors",

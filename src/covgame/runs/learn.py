@@ -76,8 +76,9 @@ def explore(
         most_successors: At most so many states can follow a state and an action (the end of the
             episode counts as one), if you know that.
         stage_dependent: Do not pool what is learnt over stages (certified).
-        most_states: An upper bound on the number of states, where they are discovered (certified).
-            The fewer, the fewer episodes; a run that sees more ends as a failure.
+        most_states: An upper bound on the number of states, those in which episodes end included,
+            where they are discovered (certified). The fewer, the fewer episodes; a run that sees
+            more ends as a failure.
         keep_observations: Record observations as they are shown, beside the numbers of states:
             ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         force: Begin also what will not end in a lifetime.
@@ -169,8 +170,9 @@ def identify(
         most_successors: At most so many states can follow a state and an action (the end of the
             episode counts as one), if you know that.
         stage_dependent: Do not pool what is learnt over stages (certified).
-        most_states: An upper bound on the number of states, where they are discovered (certified).
-            The fewer, the fewer episodes; a run that sees more ends as a failure.
+        most_states: An upper bound on the number of states, those in which episodes end included,
+            where they are discovered (certified). The fewer, the fewer episodes; a run that sees
+            more ends as a failure.
         keep_observations: Record observations as they are shown, beside the numbers of states:
             ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
         force: Begin also what will not end in a lifetime.
