@@ -221,9 +221,14 @@ def test_large_worlds_are_not_solved_unasked(
     target = cg.cells([(1, 2, None, 5)])
     monkeypatch.setattr(audit_module, "LARGE", 1)
     found = cg.audit(path, target, env=fork)
-    assert found.missing_episodes is None
     assert found.at_least == pytest.approx(20.0)
     assert "at least 20 more episodes" in found.to_text()
+    assert "missing_episodes" not in vars(found)
+    assert "told_episodes" not in vars(found)
+    answer = found.to_dict()  # what is missing is always told; the rest if one asks for it
+    assert answer["missing_episodes"] == pytest.approx(20.0)
+    assert answer["min_episodes"] is answer["concentrability"] is None
+    assert found.min_episodes == pytest.approx(20.0)
     assert cg.audit(path, target, env=fork, at_any_price=True).missing_episodes == pytest.approx(20)
 
 

@@ -137,12 +137,12 @@ class Audit:
 
     @property
     def solves(self) -> bool:
-        """Whether they are solved."""
+        """Whether a page or a text waits for them; whoever asks for one number gets it anyway."""
         return self.at_any_price or not self.is_large
 
     @cached_property
     def min_episodes(self) -> float | None:
-        """phi* of the whole target: what a collector needs who knows the world; None if large.
+        """phi* of the whole target: what a collector needs who knows the world.
 
         Of a learnt model, without the rows that are ``untold``.
         """
@@ -155,7 +155,7 @@ class Audit:
 
     @property
     def missing_episodes(self) -> float | None:
-        """phi* of what is missing; None if it is too large to solve, or something is untold."""
+        """phi* of what is missing; None where something is untold, or past double precision."""
         return None if self.untold.rows else self.told_episodes
 
     @cached_property
@@ -173,32 +173,28 @@ class Audit:
         part = self.target.remainder(wanted, counts)
         if not len(part):
             return 0.0
-        if not self.solves:
-            return None
         try:
             return min_flow(self.evidence.kernel, part).min_episodes
         except SolverFailed:
             return None
 
     @cached_property
-    def _thinnest(self) -> tuple[float, tuple[int, int, int]] | None:
-        if not self.solves:
-            return None
+    def _thinnest(self) -> tuple[float, tuple[int, int, int]]:
         had = self.evidence.apart.visits / max(1, self.episodes)
         return thinnest(self.evidence.kernel, had)
 
     @property
-    def concentrability(self) -> float | None:
+    def concentrability(self) -> float:
         """How many times more often some policy visits what these data visit too rarely.
 
         The largest such number; infinite if they miss something that can be reached.
         """
-        return None if self._thinnest is None else self._thinnest[0]
+        return self._thinnest[0]
 
     @property
-    def thinnest_spot(self) -> Row | None:
+    def thinnest_spot(self) -> Row:
         """(stage, state, action) where that is."""
-        return None if self._thinnest is None else self._thinnest[1]
+        return self._thinnest[1]
 
     @cached_property
     def unvisited(self) -> tuple[int, int]:
@@ -210,8 +206,6 @@ class Audit:
     @cached_property
     def best_concentrability(self) -> float | None:
         """The least that any collector can reach: phi* of proportional:1 on the same model."""
-        if not self.solves:
-            return None
         try:
             target = Proportional(1.0).resolve(self.evidence.kernel)
             return min_flow(self.evidence.kernel, target).min_episodes
@@ -242,15 +236,15 @@ class Audit:
             **self.names.named(uncovered=self.uncovered),
             "model": "known" if self.known else "learnt",
             "stages": self.evidence.stages[2],
-            "min_episodes": self.min_episodes,
+            "min_episodes": self.min_episodes if self.solves else None,
             "missing_episodes": self.missing_episodes,
             "told_episodes": self.told_episodes,
             "missing_episodes_at_least": self.at_least,
             "unvisited": self.unvisited[0],
             "reachable": self.unvisited[1],
-            "concentrability": _finite(self.concentrability),
-            "thinnest_spot": None if self.thinnest_spot is None else list(self.thinnest_spot),
-            "best_concentrability": _finite(self.best_concentrability),
+            "concentrability": _finite(self.concentrability) if self.solves else None,
+            "thinnest_spot": list(self.thinnest_spot) if self.solves else None,
+            "best_concentrability": _finite(self.best_concentrability) if self.solves else None,
             "untold": {
                 "rows": [list(row) for row in untold.rows],
                 "pairs": [list(pair) for pair in untold.pairs],

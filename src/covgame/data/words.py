@@ -118,11 +118,10 @@ def _cost(audit: Audit) -> str:
 
 
 def _spread(audit: Audit) -> str:
-    found, best = audit.concentrability, audit.best_concentrability
-    spot = audit.thinnest_spot
-    if found is None or best is None or spot is None:
+    if not audit.solves or audit.best_concentrability is None:
         return ""
-    where = audit.names.describe(spot)
+    found, best = audit.concentrability, audit.best_concentrability
+    where = audit.names.describe(audit.thinnest_spot)
     if math.isinf(found):
         never, all_ = audit.unvisited
         return (
