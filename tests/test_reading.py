@@ -143,9 +143,9 @@ def test_one_shard_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     read: list[str] = []
     real = shard_files.read_shard
 
-    def noting(path: Path, advice: str) -> pa.Table:
+    def noting(path: Path, advice: str, **asked: Any) -> pa.Table:
         read.append(path.name)
-        return real(path, advice)
+        return real(path, advice, **asked)
 
     monkeypatch.setattr(reading, "read_shard", noting)
     recorded = RecordedEpisodes(tmp_path / "episodes", run.target.shape)
