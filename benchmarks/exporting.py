@@ -2,7 +2,7 @@
 
     python3 dev.py bench exporting [--quick]
 
-A simulated run of ten million steps in short episodes. Every measurement has a
+Simulated runs of ten million steps, in short episodes and in long ones. Every measurement has a
 process of its own, whose growth is the memory; medians of three, in turn.
 """
 
@@ -23,7 +23,10 @@ import covgame as cg
 from benchmarks import _results
 
 STEPS = 10_000_000
-WORLDS = {20: "doublechain:length=31,horizon=20"}
+WORLDS = {
+    20: "doublechain:length=31,horizon=20",
+    500: "doublechain:length=31,horizon=500",
+}
 NAMES = {"csv": "steps.csv", "d3rlpy": "steps.npz", "minari": "./steps-v0"}
 
 
