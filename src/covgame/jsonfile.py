@@ -22,6 +22,14 @@ def is_file(name: str) -> bool:
         return False
 
 
+def is_folder(name: str) -> bool:
+    """The same of a folder."""
+    try:
+        return bool(name) and Path(name).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def read_json(path: Path) -> Any:
     """The content of a JSON file. NaN, infinities and repeated keys are refused."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +157,8 @@ def _transitions(evidence: Evidence, count: float) -> Asked:
         pairs = np.unique(wanted.pair)
     place = np.searchsorted(pairs, moves.pair)
     chance = _chances(moves, wanted, shape.pairs)
+    if not math.isfinite(count * (len(pairs) + 1) / float(chance.min(initial=1.0))):
+        raise BadInput(f"{count:g} visits of every transition are more than can be counted")
     least = sum_by_index(place, np.ceil(lacking), len(pairs))
     whole, more = np.full((2, len(pairs)), float(count))
     known = np.bincount(place, minlength=len(pairs)) > 0

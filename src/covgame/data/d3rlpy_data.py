@@ -5,7 +5,10 @@ As ``.npz``, or as d3rlpy itself dumps them (``.h5``, the old and the new layout
 
 from __future__ import annotations
 
+import math
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ import numpy as np
 from covgame.data import steps
 from covgame.data.dataset import Origin
 from covgame.data.gathering import StoredEpisode, gathered
-from covgame.data.hdf5 import open_hdf5
+from covgame.data.hdf5 import DAMAGED, open_hdf5
 from covgame.data.steps import AnyArray, Chunk
 from covgame.errors import BadInput
 
@@ -25,7 +28,11 @@ CALLED = {
     "state": "observations", "action": "actions", "reward": "rewards", "terminated": "terminals",
     "truncated": "timeouts", "done": "episode_terminals", "next_state": "next_observations",
 }  # fmt: skip
+ENDING = ".npy"
 NEEDED = ("state", "action", "terminated")
+UNREADABLE = (*DAMAGED, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
+"""What reading an archive raises where it is damaged."""
+
 IN_EPISODES = {"state": "observations", "action": "actions", "reward": "rewards"}
 
 
@@ -47,8 +54,9 @@ def _there(path: Path, names: Any) -> dict[str, str]:
 
 
 def _slices(
-    path: Path, lengths: Mapping[str, int], called: Mapping[str, str], read: Callable[..., AnyArray]
+    path: Path, arrays: Mapping[str, Any], called: Mapping[str, str], read: Callable[..., AnyArray]
 ) -> Iterator[Chunk]:
+    lengths = {ours: int(array.shape[0]) for ours, array in arrays.items()}
     total = lengths["action"]
     for ours, length in lengths.items():
         if length != total:
@@ -56,8 +64,10 @@ def _slices(
                 f"{path}, column {called[ours]}: it has {length:,} entries, {called['action']} "
                 f"{total:,}"
             )
-    for row in range(0, total, steps.BATCH):
-        size = min(steps.BATCH, total - row)
+    width = sum(one.dtype.itemsize * math.prod(one.shape[1:]) for one in arrays.values())
+    at_once = steps.rows_at_once(width)
+    for row in range(0, total, at_once):
+        size = min(at_once, total - row)
         yield Chunk(str(path), row, {name: read(name, row, size) for name in called}, called)
 
 
@@ -71,17 +81,17 @@ class _Npz:
     def chunks(self) -> Iterator[Chunk]:
         try:
             with zipfile.ZipFile(self.path) as archive, ExitStack() as stack:
-                names = {Path(name).stem for name in archive.namelist()}
+                files = [name for name in archive.namelist() if name.endswith(ENDING)]
+                names = {name.removesuffix(ENDING) for name in files}
                 called = _there(self.path, names)
                 streams = {
-                    ours: _Stream(stack.enter_context(archive.open(f"{theirs}.npy")))
+                    ours: _Stream(stack.enter_context(archive.open(f"{theirs}{ENDING}")))
                     for ours, theirs in called.items()
                 }
-                lengths = {name: stream.shape[0] for name, stream in streams.items()}
                 yield from _slices(
-                    self.path, lengths, called, lambda name, _, size: streams[name].read(size)
+                    self.path, streams, called, lambda name, _, size: streams[name].read(size)
                 )
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, IndexError) as error:
+        except UNREADABLE as error:
             raise BadInput(f"{self.path} cannot be read: {error}") from error
 
 
@@ -94,7 +104,9 @@ class _Stream:
         read = {
             (1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
+        }.get(version)
+        if read is None:
+            raise ValueError("an array is in a version of the format for odd types")
         self.shape, fortran, self.dtype = read(file)
         if self.dtype.hasobject:
             raise ValueError("it holds Python objects, which are never loaded")
@@ -103,7 +115,7 @@ class _Stream:
 
     def read(self, rows: int) -> AnyArray:
         row = self.shape[1:]
-        wanted = rows * int(np.prod(row, dtype=np.int64)) * self.dtype.itemsize
+        wanted = rows * math.prod(row) * self.dtype.itemsize
         content = self.file.read(wanted)
         if len(content) < wanted:
             raise EOFError("an array is cut off")
@@ -124,14 +136,13 @@ class _Hdf5:
                     yield from gathered(self._episodes(file), CALLED)
                     return
                 called = _there(self.path, file)
-                lengths = {ours: len(file[theirs]) for ours, theirs in called.items()}
                 yield from _slices(
                     self.path,
-                    lengths,
+                    {ours: file[theirs] for ours, theirs in called.items()},
                     called,
                     lambda name, row, size: file[called[name]][row : row + size],
                 )
-            except (OSError, KeyError, TypeError, AttributeError) as error:
+            except DAMAGED as error:
                 raise BadInput(f"{self.path} cannot be read: {error}") from error
 
     def _episodes(self, file: Any) -> Iterator[StoredEpisode]:

@@ -13,7 +13,7 @@ from covgame.data.numbering import ActionNumbers, KnownStates, StateNumbers, num
 from covgame.data.steps import COLUMNS, Assembler, Chunk, Steps
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
-from covgame.jsonfile import is_file
+from covgame.jsonfile import is_file, is_folder
 from covgame.memory import require_room
 from covgame.names import Names, closest
 from covgame.sources.environments import Environment
@@ -280,7 +280,7 @@ def open_data(
 
 def horizon_of_runs(paths: Sequence[str | Path]) -> int | None:
     """The stages that all data have, where all of them are runs and agree."""
-    if not all((Path(path) / MANIFEST).is_file() for path in paths):
+    if not all(is_file(str(Path(path) / MANIFEST)) for path in paths):
         return None
     stages = {RunFolder.open(path).manifest.get("horizon") for path in paths}
     return stages.pop() if len(stages) == 1 else None
@@ -350,7 +350,7 @@ def _origin(name: str, columns: Mapping[str, str]) -> Origin:
 
         return minari_by_id(name.removeprefix(MINARI))
     path = Path(name)
-    if path.is_dir():
+    if is_folder(name):
         return _of_folder(path, columns)
     if is_file(name):
         if path.suffix.lower() in (".npz", ".h5", ".hdf5"):
@@ -395,10 +395,12 @@ def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
             folder.load_names(),
             folder.load_states(),
         )
+        if not isinstance(horizon, int) or horizon < 1:
+            raise BadInput(f"{path / MANIFEST} is damaged: its horizon is {horizon!r}")
         return Origin(
             TableReader(files),
             names,
-            horizon if isinstance(horizon, int) else None,
+            horizon,
             keys,
             states=_states_of(folder, names) if keys is None else None,
         )

@@ -12,6 +12,7 @@ from covgame.data.dataset import Dataset
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
+from covgame.memory import require_room
 from covgame.names import Names
 from covgame.pac.error_bounds import Range
 from covgame.pac.homogeneity import TRUNCATED, Stages, difference
@@ -99,6 +100,7 @@ class Evidence:
 
 def gather(datasets: Sequence[Dataset], shape: Shape) -> Counts:
     """All steps of all datasets, counted stage by stage."""
+    require_room(shape, 0, "counting")
     total = Counts(shape, pooled=False)
     for one in datasets:
         found = one.counts(shape, pooled=False)

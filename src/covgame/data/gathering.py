@@ -25,13 +25,15 @@ class StoredEpisode:
 def gathered(episodes: Iterable[StoredEpisode], called: Mapping[str, str]) -> Iterator[Chunk]:
     """As chunks; rows are counted through all episodes of a file."""
     waiting: list[StoredEpisode] = []
-    size, row = 0, 0
+    size, row, room = 0, 0, steps.BYTES
     for one in episodes:
         length = _length(one, called)
-        if waiting and (one.file != waiting[0].file or size + length > steps.BATCH):
+        room -= sum(column.nbytes for column in one.columns.values())
+        full = size + length > steps.BATCH or room < 0
+        if waiting and (one.file != waiting[0].file or full):
             yield _chunk(waiting, row, called)
             row = row + size if one.file == waiting[0].file else 0
-            waiting, size = [], 0
+            waiting, size, room = [], 0, steps.BYTES
         waiting.append(one)
         size += length
     if waiting:
@@ -52,9 +54,15 @@ def _length(one: StoredEpisode, called: Mapping[str, str]) -> int:
 
 def _chunk(waiting: list[StoredEpisode], row: int, called: Mapping[str, str]) -> Chunk:
     first = waiting[0]
-    columns = {
-        name: np.concatenate([one.columns[name] for one in waiting]) for name in first.columns
-    }
+    columns: dict[str, AnyArray] = {}
+    for name in first.columns:
+        try:
+            columns[name] = np.concatenate([one.columns[name] for one in waiting])
+        except (ValueError, TypeError):
+            raise BadInput(
+                f"{first.file}, episodes {first.number} to {waiting[-1].number}, column "
+                f"{called.get(name, name)}: its entries are not all of one kind"
+            ) from None
     lengths = [len(one.columns["action"]) for one in waiting]
     columns["episode"] = np.repeat([one.number for one in waiting], lengths)
     return Chunk(first.file, row, columns, called)

@@ -8,6 +8,12 @@ from typing import Any
 
 from covgame.errors import BadInput, MissingExtra
 
+DAMAGED = (
+    OSError, ValueError, EOFError, LookupError, TypeError, AttributeError, OverflowError,
+    RuntimeError,
+)  # fmt: skip
+"""What the library raises where a file is damaged, or has other things in it than it should."""
+
 
 def open_hdf5(path: Path) -> Any:
     """An HDF5 file to read from."""

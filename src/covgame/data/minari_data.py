@@ -17,10 +17,11 @@ import numpy as np
 
 from covgame.data.dataset import Origin
 from covgame.data.gathering import StoredEpisode, as_objects, gathered
-from covgame.data.hdf5 import open_hdf5
+from covgame.data.hdf5 import DAMAGED, open_hdf5
 from covgame.data.steps import AnyArray, Chunk
 from covgame.errors import BadInput
-from covgame.jsonfile import read_json
+from covgame.jsonfile import is_folder, read_json
+from covgame.types import END
 
 MAIN = "main_data.hdf5"
 METADATA = "metadata.json"
@@ -56,7 +57,7 @@ def local_root() -> Path:
 def find_minari(name: str) -> Origin | None:
     """A dataset under Minari's local root, if it is there."""
     place = local_root() / name
-    return minari_folder(place) if name and place.is_dir() and is_minari(place) else None
+    return minari_folder(place) if name and is_folder(str(place)) and is_minari(place) else None
 
 
 def minari_by_id(name: str) -> Origin:
@@ -77,17 +78,20 @@ def minari_folder(folder: Path) -> Origin:
     about: dict[str, Any] = {}
     if (place / METADATA).is_file():
         about = read_json(place / METADATA)
+        if not isinstance(about, dict):
+            raise BadInput(f"{place / METADATA} is damaged: it must be a JSON object")
     observed, acted = (
         _space(place, about.get(f"{what}_space")) for what in ("observation", "action")
     )
-    reader = _Hdf5(place / MAIN) if (place / MAIN).is_file() else _Folders(place)
+    states, nothing = _size(place, observed), _no_state(about)
+    reader = _Hdf5(place / MAIN, nothing) if (place / MAIN).is_file() else _Folders(place)
     return Origin(
         reader,
-        states=observed.get("n") if observed.get("type") == "Discrete" else None,
-        actions=acted.get("n") if acted.get("type") == "Discrete" else None,
+        states=states if states is None or nothing is None else nothing,
+        actions=_size(place, acted),
         first_state=_start(observed),
         first_action=_start(acted),
-        space=_box(observed),
+        space=_box(place, observed),
     )
 
 
@@ -101,17 +105,41 @@ def _space(place: Path, text: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _no_state(about: dict[str, Any]) -> int | None:
+    """The number that ``covgame export`` writes where an episode has ended in no state."""
+    ours = about.get("covgame")
+    number = ours.get("no_state") if isinstance(ours, dict) else None
+    return number if isinstance(number, int) and number > 0 else None
+
+
+def _size(place: Path, space: dict[str, Any]) -> int | None:
+    """How many there are of what is counted."""
+    if space.get("type") != "Discrete":
+        return None
+    size = space.get("n")
+    if not isinstance(size, int) or size < 1:
+        raise BadInput(f"{place / METADATA}: a Discrete space has a number n, not {size!r}")
+    return size
+
+
 def _start(space: dict[str, Any]) -> int:
     start = space.get("start", 0)
     return int(start) if isinstance(start, int) else 0
 
 
-def _box(space: dict[str, Any]) -> Any:
+def _box(place: Path, space: dict[str, Any]) -> Any:
     """What state maps look at."""
     if space.get("type") != "Box":
         return None
-    low, high = np.array(space["low"], dtype=np.float64), np.array(space["high"], dtype=np.float64)
-    return SimpleNamespace(shape=tuple(space["shape"]), low=low, high=high)
+    try:
+        shape = tuple(int(size) for size in space["shape"])
+        low, high = (
+            np.broadcast_to(np.array(space[bound], dtype=np.float64), shape)
+            for bound in ("low", "high")
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise BadInput(f"{place / METADATA}: a Box has low, high and shape") from None
+    return SimpleNamespace(shape=shape, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -119,11 +147,15 @@ class _Hdf5:
     """One file with a group per episode."""
 
     path: Path
+    no_state: int | None = None  # what stands for the end of an episode that showed no state
     raw = True
 
     def chunks(self) -> Iterator[Chunk]:
         with open_hdf5(self.path) as file:
-            yield from gathered(self._episodes(file), CALLED)
+            try:
+                yield from gathered(self._episodes(file), CALLED)
+            except DAMAGED as error:
+                raise BadInput(f"{self.path} cannot be read: {error}") from error
 
     def _episodes(self, file: Any) -> Iterator[StoredEpisode]:
         names = [name for name in file if name.removeprefix("episode_").isdigit()]
@@ -133,6 +165,8 @@ class _Hdf5:
                 if theirs not in group:
                     raise BadInput(f"{self.path}, {name}: it has no {theirs}")
             seen = _observations(group["observations"])
+            if self.no_state is not None and len(seen) and np.ndim(seen[-1]) == 0:
+                seen[-1] = END if seen[-1] == self.no_state else seen[-1]
             ends = {ours: group[CALLED[ours]][()] for ours in ENDS}
             acted, paid = _plain(group["actions"]), group["rewards"][()]
             yield _episode(self.path, number, seen, {"action": acted, "reward": paid, **ends})

@@ -142,7 +142,7 @@ class StateNumbers:
         states = cast("States", self.states)
         if following is None:
             return self._each(chunk, "state", state, states), None
-        both = np.empty((2 * len(state), *state.shape[1:]), np.result_type(state, following))
+        both = np.empty((2 * len(state), *state.shape[1:]), _common_type(chunk, state, following))
         both[0::2], both[1::2] = state, following
         unseen = _missing(following)
         if unseen.any():
@@ -185,6 +185,16 @@ class _Called:
 
     def index(self, observation: Any) -> int:
         return self._labels.state(label_of(observation), "the data")
+
+
+def _common_type(chunk: Chunk, state: AnyArray, following: AnyArray) -> np.dtype[Any]:
+    """In which states and next states stand side by side."""
+    try:
+        if state.shape == following.shape:
+            return np.result_type(state, following)
+    except TypeError:
+        pass
+    return chunk.refuse(0, "next_state", "it is of another kind than the states")
 
 
 def _has_fractions(values: AnyArray) -> bool:
@@ -232,7 +242,7 @@ class ActionNumbers:
     highest: int = -1
 
     def __post_init__(self) -> None:
-        self._found: list[str] = []
+        self._found: dict[str, int] = {}
         if self.limit is None and self.labels is not None:
             self.limit = len(self.labels)
 
@@ -244,7 +254,7 @@ class ActionNumbers:
     @property
     def names(self) -> Sequence[str] | None:
         """What they are called."""
-        return self.labels if self.labels is not None else self._found or None
+        return self.labels if self.labels is not None else list(self._found) or None
 
     def number(self, chunk: Chunk) -> IntArray:
         """The actions of all rows."""
@@ -286,9 +296,7 @@ class ActionNumbers:
             chunk.refuse(row, "action", "it is empty")
         label = label_of(value)
         if self.labels is None:
-            if label not in self._found:
-                self._found.append(label)
-            return self._found.index(label)
+            return self._found.setdefault(label, len(self._found))
         try:
             return Labels.of(Names(None, self.labels), 0, len(self.labels)).action(label, "here")
         except BadInput:

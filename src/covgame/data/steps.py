@@ -19,12 +19,18 @@ from covgame.types import END, BoolArray, FloatArray, IntArray
 BATCH = 500_000
 """Steps that are read at a time."""
 
+BYTES = 256 * 2**20
+"""And so many bytes of them, where a step has a picture."""
+
 AnyArray = npt.NDArray[Any]
 BORDERS = ("episode", "stage", "terminated", "truncated", "done")
 """Columns of which one has to be there: nothing else says where an episode is over."""
 
 COLUMNS = ("state", "action", "reward", "next_state", *BORDERS)
 """What a table of steps may say."""
+
+ALIKE = ("episode", "stage", "reward", "next_state")
+"""Columns that all files of a folder have, or none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +82,11 @@ class Steps:
         return int((self.stage == 0).sum())
 
 
+def rows_at_once(width: int) -> int:
+    """How many rows of so many bytes are read at a time."""
+    return max(1, min(BATCH, BYTES // max(1, width)))
+
+
 # ------------------------------------------------------------------------------ values
 
 
@@ -88,8 +99,11 @@ def whole_numbers(chunk: Chunk, column: str) -> IntArray:
         shape = " x ".join(map(str, values.shape[1:]))
         chunk.refuse(0, column, f"it holds {shape} numbers where one is needed")
     if values.dtype.kind in "iub":
+        if values.dtype == np.uint64:
+            chunk.refuse_any(values > 2**63 - 1, column, "{} is too large")
         return values.astype(np.int64, copy=False)
     if values.dtype.kind == "f":
+        values = values.astype(np.float64, copy=False)
         chunk.refuse_any(np.isnan(values), column, "it is empty or not a number")
         wrong = ~np.isfinite(values) | (values != np.floor(values)) | (np.abs(values) > 2**53)
         chunk.refuse_any(wrong, column, "{} is no whole number")
@@ -117,10 +131,14 @@ def truths(chunk: Chunk, column: str) -> BoolArray:
     if values.ndim == 1 and values.dtype.kind == "b":
         return values
     if values.ndim != 1 or values.dtype.kind not in "iuf":
-        wrong = np.array([value not in (True, False) for value in values.tolist()])
+        wrong = np.array([not _is_truth(value) for value in values.tolist()])
         chunk.refuse_any(wrong, column, "{} is neither true nor false")
     chunk.refuse_any(~np.isin(values, (0, 1)), column, "{} is neither true nor false")
     return values.astype(np.bool_)
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool | int | float) and value in (True, False)
 
 
 def _shown(value: Any) -> str:
@@ -159,6 +177,7 @@ class Assembler:
     _length: int = 0  # steps of the last episode so far
     _before: dict[str, Any] | None = None  # the row before
     _names: set[Any] = field(default_factory=set)  # of episodes that are not numbered
+    _columns: set[str] | None = None  # of the file before, as far as all need the same
 
     def episodes(self, chunks: Iterable[Numbered]) -> Iterator[Steps]:
         """Whole episodes, in batches about as large as the chunks."""
@@ -191,6 +210,7 @@ class Assembler:
     def _rows(self, one: Numbered) -> dict[str, AnyArray]:
         """The rows of a chunk with their stages, checked against each other and the row before."""
         chunk = one.chunk
+        self._check_columns(chunk)
         rows: dict[str, AnyArray] = {"state": one.state, "action": one.action}
         self.has_rewards = "reward" in chunk.columns
         rows["reward"] = real_numbers(chunk, "reward") if self.has_rewards else np.zeros(len(chunk))
@@ -222,6 +242,18 @@ class Assembler:
         }
         return rows
 
+    def _check_columns(self, chunk: Chunk) -> None:
+        """What one file says of its steps, the others have to say, too."""
+        there = {name for name in ALIKE if name in chunk.columns}
+        if self._columns is not None and there != self._columns:
+            name = min(there ^ self._columns)
+            has, had = ("has a", "none") if name in there else ("has no", "one")
+            raise BadInput(
+                f"{chunk.file} {has} column {chunk.called.get(name, name)}, and the file before "
+                f"has {had}; make them alike, or name them apart"
+            )
+        self._columns = there
+
     def _first_steps(self, chunk: Chunk, ended: BoolArray) -> BoolArray:
         """Which rows begin an episode."""
         begin = self._before is None
@@ -241,13 +273,16 @@ class Assembler:
     def _by_name(self, chunk: Chunk) -> BoolArray:
         """By the names of episodes, each of which may come once; numbers have to go up."""
         column = chunk.columns["episode"]
+        _check_names(chunk, column)
         numbers = whole_numbers(chunk, "episode") if column.dtype.kind in "iuf" else column
         before = None if self._before is None else self._before["episode"]
         first: BoolArray = np.append(True, numbers[1:] != numbers[:-1])
         if before is not None:
             first[0] = bool(numbers[0] != before)
         if numbers.dtype.kind == "i":
-            last = numbers[0] - 1 if before is None else int(before)
+            if isinstance(before, str | bytes):
+                chunk.refuse(0, "episode", "it is numbered, and those before are called by words")
+            last = int(numbers[0]) if before is None else int(before)
             down = numbers < np.append(last, numbers[:-1])
             chunk.refuse_any(
                 down, "episode", "episode {} comes after a later one; sort by episode and stage"
@@ -255,7 +290,7 @@ class Assembler:
             return first
         for row in np.flatnonzero(first).tolist():
             name = numbers[row]
-            if name is None or name in self._names:
+            if name in self._names:
                 chunk.refuse(row, "episode", f"episode {_shown(name)} comes back; sort by episode")
             self._names.add(name)
         return first
@@ -286,6 +321,17 @@ class Assembler:
         rows["episode"] = self.n_episodes - 1 + np.cumsum(stage == 0)
         self.n_episodes += int((stage == 0).sum())
         return Steps(**{one.name: rows[one.name] for one in fields(Steps)})
+
+
+def _check_names(chunk: Chunk, column: AnyArray) -> None:
+    """Episodes are called by one number or word each."""
+    if column.ndim > 1:
+        chunk.refuse(0, "episode", f"{_shown(column[0])} is no name of an episode")
+    if column.dtype.kind == "O":
+        nested = np.array([isinstance(one, np.ndarray | list | dict) for one in column.tolist()])
+        chunk.refuse_any(nested, "episode", "{} is no name of an episode")
+        nothing = np.array([one is None for one in column.tolist()])
+        chunk.refuse_any(nothing, "episode", "it is empty")
 
 
 def _ends(chunk: Chunk) -> tuple[BoolArray, BoolArray]:

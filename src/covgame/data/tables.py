@@ -48,7 +48,7 @@ class TableReader:
                         if batch.num_rows:
                             yield _chunk(path, row, batch, called)
                         row += batch.num_rows
-            except (OSError, pa.ArrowException) as error:
+            except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
                 raise BadInput(f"{path} cannot be read: {_first_line(error)}") from error
 
     def _called(self, path: Path, there: Sequence[str]) -> dict[str, str]:
@@ -77,11 +77,18 @@ class TableReader:
                 "says where an episode is over; say which column does: --columns episode=NAME or "
                 f"done=NAME. It has {', '.join(there)}"
             )
+        _check_single(path, there, called)
         return called
 
     def _replaced(self, ours: str) -> bool:
         """Where somebody says what a state is made of, a next_state of another kind is none."""
         return ours == "next_state" and "state" in self.columns
+
+
+def _check_single(path: Path, there: Sequence[str], called: Mapping[str, str]) -> None:
+    for part in (part for theirs in called.values() for part in theirs.split(SPLIT)):
+        if there.count(part) > 1:
+            raise BadInput(f"{path} has several columns {part}; leave one of them")
 
 
 def _chunk(path: Path, row: int, batch: Any, called: Mapping[str, str]) -> Chunk:
@@ -138,7 +145,9 @@ def _opened(path: Path) -> Iterator[_Table]:
         with pq.ParquetFile(path) as file:
             yield _Table(
                 file.schema_arrow.names,
-                lambda wanted: file.iter_batches(batch_size=steps.BATCH, columns=wanted),
+                lambda wanted: file.iter_batches(
+                    batch_size=steps.rows_at_once(_width(file.metadata)), columns=wanted
+                ),
             )
     elif kind == "csv":
         parse = pa.csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
@@ -153,6 +162,12 @@ def _opened(path: Path) -> Iterator[_Table]:
         raise BadInput(f"{path} is no table that covgame reads: {', '.join(SUFFIXES)}")
 
 
+def _width(about: Any) -> int:
+    """Bytes of a row, as the footer of a Parquet file says."""
+    groups = (about.row_group(number) for number in range(about.num_row_groups))
+    return int(sum(one.total_byte_size for one in groups)) // max(1, int(about.num_rows))
+
+
 def whole_table(folder: Path, wanted: Sequence[str]) -> dict[str, AnyArray]:
     """Some columns of the tables of a folder that is small enough, such as one episode's."""
     parts: list[Any] = []
@@ -163,7 +178,7 @@ def whole_table(folder: Path, wanted: Sequence[str]) -> dict[str, AnyArray]:
                     if name not in table.names:
                         raise BadInput(f"{path} has no column {name}")
                 parts += list(table.batches(list(wanted)))
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             raise BadInput(f"{path} cannot be read: {_first_line(error)}") from error
     if not parts:
         raise BadInput(f"{folder} holds no table")

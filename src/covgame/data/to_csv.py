@@ -21,7 +21,7 @@ def write_csv(recording: Recording, draft: Path) -> None:
     """Write all steps into one file, a slice at a time."""
     writer = None
     labels = {
-        name: None if words is None else pa.array(words)
+        name: None if words is None else pa.array([_as_utf8(word) for word in words])
         for name, words in (
             ("state", recording.state_labels()),
             ("action", recording.action_labels()),
@@ -38,6 +38,11 @@ def write_csv(recording: Recording, draft: Path) -> None:
     finally:
         if writer is not None:
             writer.close()
+
+
+def _as_utf8(word: str) -> str:
+    """Half a character, which Python can hold and no file, as its number."""
+    return word.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _complete(table: pa.Table, schema: pa.Schema) -> pa.Table:

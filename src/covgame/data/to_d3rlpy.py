@@ -53,14 +53,14 @@ def write_d3rlpy(recording: Recording, draft: Path, place: Path) -> str:
         for batch in recording.batches():
             for name, values in _columns(recording, batch).items():
                 if name not in arrays:
-                    arrays[name] = _GrowingArray(folder / f"{name}.npy", values)
+                    arrays[name] = _GrowingArray(folder / str(len(arrays)), values)
                 arrays[name].append(values)
         for array in arrays.values():
             array.close()
         with zipfile.ZipFile(draft, "w") as archive:
-            for name in arrays:
-                archive.write(folder / f"{name}.npy", f"{name}.npy")
-                (folder / f"{name}.npy").unlink()
+            for number, name in enumerate(arrays):  # a name may be none that a file can have
+                archive.write(folder / str(number), f"{name}.npy")
+                (folder / str(number)).unlink()
     finally:
         for array in arrays.values():
             array.file.close()

@@ -290,9 +290,12 @@ def plan_cache(counts: Counts) -> PlanCache:
 
 def _link_rows(cache: PlanCache, table: SuccessorTable, counts: Counts, *, apart: bool) -> None:
     """One link for each state and successor of a table; ``apart``: and for each stage."""
-    _, S, A = counts.shape.hsa
+    H, S, A = counts.shape.hsa
     row, successor, _ = table.listed(0, len(table))
-    row, successor = row[successor != END], successor[successor != END]
+    linked = successor != END
+    if apart:  # data of others may show what came after the last stage
+        linked &= row // (S * A) < H - 1
+    row, successor = row[linked], successor[linked]
     stage = row // (S * A)
     at = (stage + 1) * S + successor if apart else successor
     at, state = np.divmod(np.unique(at * S + row // A - stage * S), S)

@@ -6,7 +6,7 @@ columns and with the state numbers of the run itself.
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,37 +67,76 @@ def read_given(data: AnyData | None, environment: Environment, source: Source) -
     paths = [data] if isinstance(data, str | Path) else list(data)
     numbering = Numbering.of_source(source)
     horizon = environment.horizon
-    if len(set(map(str, paths))) < len(paths):
+    if len(set(map(_where, paths))) < len(paths):
         raise BadInput("--from names the same data twice, and their visits would count twice")
     opened = [open_data(path, numbering=numbering, horizon=horizon) for path in paths]
-    return [
-        Given(
-            one.name,
-            one.n_steps,
-            one.counts(source.shape, pooled=False),
-            one.left_out,
-            one.reward_range,
-            one.highest_return,
-            one,
+    return [_given(one, source.shape) for one in opened]
+
+
+def _where(path: str | Path) -> str:
+    """The same for two names of the same data."""
+    from covgame.data.dataset import MINARI
+
+    name = str(path)
+    if not name.startswith(MINARI):
+        return os.path.realpath(name)
+    from covgame.data.minari_data import local_root
+
+    return os.path.realpath(local_root() / name.removeprefix(MINARI))
+
+
+def _given(data: Dataset, shape: Shape) -> Given:
+    counts = data.counts(shape, pooled=False)
+    _check_unchanged(data, int(counts.visits.sum()))
+    return Given(
+        data.name,
+        data.n_steps,
+        counts,
+        data.left_out,
+        data.reward_range,
+        data.highest_return,
+        data,
+    )
+
+
+def _check_unchanged(data: Dataset, steps: int) -> None:
+    """Data are read several times; somebody may be writing them."""
+    if steps != data.n_steps:
+        raise BadInput(
+            f"{data.name} has changed while it was read; wait until whoever writes it is done, or "
+            "make a copy"
         )
-        for one in opened
-    ]
 
 
 def write_given(path: Path, given: Sequence[Given]) -> None:
     """Copy the steps into the folder of a run, each dataset to a folder of its own."""
-    shutil.rmtree(path / GIVEN, ignore_errors=True)
+    inside = os.path.realpath(path / GIVEN)
+    for one in given:
+        if Path(_where(one.name)).is_relative_to(inside):
+            raise BadInput(f"{one.name} is where copies of the data go; choose another --out")
+    _remove_copies(path / GIVEN)
     for number, one in enumerate(given):
         if one.dataset is not None:
-            _write(_place(path, number), one.dataset.batches())
+            _check_unchanged(one.dataset, _write(_place(path, number), one.dataset.batches()))
 
 
-def _write(place: Path, batches: Iterator[Steps]) -> None:
+def _remove_copies(folder: Path) -> None:
+    """What a run has copied that never began; other files there are none of ours."""
+    for place in folder.glob("[0-9][0-9]*"):
+        for copy in (*place.glob("part-*.parquet"), *place.glob(".part-*.parquet.draft")):
+            copy.unlink()
+
+
+def _write(place: Path, batches: Iterator[Steps]) -> int:
+    """Returns how many steps there were."""
     from covgame.store.episodes import table_of_columns, write_shard
 
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
+    total = 0
     for number, steps in enumerate(batches):
         write_shard(place, number, table_of_columns(vars(steps)))
+        total += len(steps)
+    return total
 
 
 def load_given(folder: RunFolder, shape: Shape) -> list[Given]:

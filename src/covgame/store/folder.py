@@ -155,9 +155,16 @@ class RunFolder:
             return None
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                return dict(arrays)
+                return _checked_counts(dict(arrays))
         except (OSError, ValueError, EOFError, BadZipFile, TypeError, AttributeError) as error:
             raise BadInput(f"{path} is damaged ({error}); {PLAY_AGAIN}") from error
+
+
+def _checked_counts(arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    visits = arrays.get("visits")
+    if visits is None or visits.ndim != 3 or visits.dtype.kind not in "iu":
+        raise ValueError("it has no visits")
+    return arrays
 
 
 def names_text(names: Names) -> str:
