@@ -100,6 +100,12 @@ def test_a_huge_number_is_too_large_a_world(tmp_path: Path, column: str) -> None
         cg.audit(write(tmp_path / "steps.parquet", columns), "uniform:1/pair")
 
 
+def test_a_target_with_a_huge_number_and_a_label(tmp_path: Path) -> None:
+    path = write(tmp_path / "steps.parquet", SMALL)
+    with pytest.raises(BadInput, match="this machine has"):
+        cg.audit(path, cg.cells([(None, 10**12, 0, 1), (None, "far", 0, 1)]))
+
+
 def test_more_visits_than_numbers(tmp_path: Path) -> None:
     path = write(tmp_path / "steps.parquet", SMALL)
     with pytest.raises(BadInput, match="more than can be counted"):

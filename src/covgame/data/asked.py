@@ -14,6 +14,7 @@ from covgame.data.dataset import Dataset
 from covgame.data.evidence import Evidence
 from covgame.errors import BadInput
 from covgame.game.growing import Moves
+from covgame.memory import require_room
 from covgame.names import Names
 from covgame.planning import resolve_target
 from covgame.sources.environments import Environment
@@ -77,8 +78,9 @@ def _listed_world(listed: Listed, shape: Shape, names: Names) -> tuple[Shape, Na
     called += [pair for one in listed.groups for pair in one.pairs]
     numbers = [s for s, _ in called if isinstance(s, int)]
     states = max([shape.states, *(s + 1 for s in numbers)])
-    known = [names.state(s) for s in range(shape.states)]
+    require_room(Shape(shape.horizon, states, shape.actions), 0, "counting")
     new = [s for s, _ in called if isinstance(s, str)]
+    known = {names.state(s) for s in range(shape.states)} if new else set()
     unseen = [label for label in dict.fromkeys(new) if label not in known]
     if unseen:
         labels = [names.state(s) for s in range(states)]
