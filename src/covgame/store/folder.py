@@ -33,6 +33,7 @@ EPISODES = "episodes"
 STATES = "states.json"
 NAMES = "names.json"
 CERTIFICATE = "certificate.json"
+JOURNAL = "journal"
 
 
 class RunFolder:
@@ -55,7 +56,7 @@ class RunFolder:
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for leftover in (COUNTS, RESULT, STATES, NAMES, CERTIFICATE):
+            for leftover in (COUNTS, RESULT, STATES, NAMES, CERTIFICATE, JOURNAL):
                 (path / leftover).unlink(missing_ok=True)
             for name, text in files.items():
                 write_whole(path / name, text.encode())
