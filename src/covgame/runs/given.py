@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content
-from covgame.store.folder import MANIFEST, RunFolder
+from covgame.store.folder import GIVEN, MANIFEST, RunFolder
 from covgame.types import IntArray, Shape
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from covgame.runs.run import Source
     from covgame.sources.environments import Environment
     from covgame.store.manifest import GivenFile
-
-GIVEN = "given"
 
 AnyData = str | Path | Sequence[str | Path]
 """A dataset, or several that add up."""
