@@ -21,12 +21,9 @@ from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.states import CountedStates, DiscoveredStates, States
 from covgame.store.folder import MANIFEST, RunFolder
-from covgame.types import END, IntArray, Shape
+from covgame.types import Shape
 
 MINARI = "minari:"
-DENSE = 20_000_000
-"""Up to so many different transitions are counted in an array, more of them by sorting."""
-
 KINDS = (
     "a run of covgame, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays (.npz, "
     ".h5), or a Minari dataset (minari:ID, or its folder)"
@@ -164,7 +161,7 @@ class Dataset:
         require_room(shape, 0, "counting")
         counts = Counts(shape, pooled=pooled)
         for steps in self.batches():
-            _count(counts, steps)
+            counts.add_steps(vars(steps), steps.terminated)
         return counts
 
     def _assembled(self, assembler: Assembler) -> Iterator[Steps]:
@@ -192,30 +189,6 @@ class Dataset:
             raise BadInput(f"{self.name} holds no steps")
         self.n_episodes, self.left_out = assembler.n_episodes, assembler.left_out
         self.has_rewards = assembler.has_rewards
-
-
-def _count(counts: Counts, steps: Steps) -> None:
-    """Add a batch of whole episodes."""
-    shape = counts.shape
-    cell = (steps.stage * shape.states + steps.state) * shape.actions + steps.action
-    counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
-    earned = np.bincount(cell, steps.reward, minlength=shape.cells)
-    counts.reward_sums += earned.reshape(shape.hsa)
-    begins = steps.stage == 0
-    counts.starts += np.bincount(steps.state[begins], minlength=shape.states)
-    counts.n_episodes += int(begins.sum())
-    successor = np.where(steps.terminated, END, steps.next_state)
-    moves = steps.terminated | (successor >= 0)
-    rows, width = len(counts.table), shape.states + 1
-    row = (cell % shape.pairs if counts.pooled else cell)[moves]
-    moved = row * width + successor[moves] + 1
-    if rows * width <= min(DENSE, 4 * len(moved)):
-        times = np.bincount(moved, minlength=rows * width)
-        found: IntArray = np.flatnonzero(times)
-        times = times[found]
-    else:
-        found, times = np.unique(moved, return_counts=True)
-    counts.table.add_many(found // width, found % width - 1, times)
 
 
 def _state_numbers(origin: Origin, world: Numbering) -> StateNumbers:

@@ -108,12 +108,12 @@ def load_given(folder: RunFolder, shape: Shape) -> list[Given]:
 
 
 def _counted(place: Path, said: GivenFile, shape: Shape) -> Given:
-    from covgame.store.reading import RecordedEpisodes, add_steps
+    from covgame.store.reading import RecordedEpisodes
 
     recorded, counts, steps = RecordedEpisodes(place, shape), Counts(shape, pooled=False), 0
     for columns in recorded.steps():
         # Where somebody else broke an episode off, the last step has still shown a state.
-        add_steps(counts, columns, over=columns["terminated"])
+        counts.add_steps(columns, columns["terminated"])
         steps += len(columns["stage"])
     if (counts.n_episodes, steps) != (said.episodes, said.steps):
         raise BadInput(
