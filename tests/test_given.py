@@ -104,6 +104,11 @@ def test_several_add_up(tmp_path: Path) -> None:
     assert [one.number for one in run.episodes()] == list(range(run.n_episodes))
     with pytest.raises(BadInput, match="twice"):
         cg.cover(GRID, "uniform:3", start_from=[parts[0], parts[0]])
+    same = f"{tmp_path}/./{parts[0].name}/"  # by another path
+    with pytest.raises(BadInput, match="twice"):
+        cg.cover(GRID, "uniform:3", start_from=[parts[0], same])
+    with pytest.raises(BadInput, match="twice"):
+        cg.audit([parts[0], same], "uniform:3")
 
 
 @pytest.mark.parametrize("name", WORLDS)

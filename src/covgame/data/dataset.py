@@ -262,6 +262,16 @@ def horizon_of_runs(paths: Sequence[str | Path]) -> int | None:
     return stages.pop() if len(stages) == 1 else None
 
 
+def check_different(paths: Sequence[str | Path]) -> None:
+    """Refuse what is named twice, by whatever path: its visits would count twice."""
+    places = set()
+    for path in map(str, paths):
+        place = path if path.startswith(MINARI) else Path(path).resolve()
+        if place in places:
+            raise BadInput(f"{path} is named twice, and its visits would count twice")
+        places.add(place)
+
+
 def open_all(
     paths: Sequence[str | Path],
     *,
@@ -274,6 +284,7 @@ def open_all(
     """Several datasets whose states have the same numbers."""
     if not paths:
         raise BadInput(f"name the data: {KINDS}")
+    check_different(paths)
     if horizon is not None and horizon < 1:
         raise BadInput(f"the horizon must be at least 1, not {horizon}")
     for ours in columns or {}:

@@ -60,13 +60,12 @@ def read_given(data: AnyData | None, environment: Environment, source: Source) -
     """Datasets for a run that is about to begin; states that are new to its source get numbers."""
     if data is None:
         return []
-    from covgame.data.dataset import Numbering, open_data
+    from covgame.data.dataset import Numbering, check_different, open_data
 
     paths = [data] if isinstance(data, str | Path) else list(data)
     numbering = Numbering.of_source(source)
     horizon = environment.horizon
-    if len(set(map(str, paths))) < len(paths):
-        raise BadInput("--from names the same data twice, and their visits would count twice")
+    check_different(paths)
     opened = [open_data(path, numbering=numbering, horizon=horizon) for path in paths]
     return [
         Given(
