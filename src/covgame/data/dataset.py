@@ -252,11 +252,24 @@ def open_data(
 
 
 def horizon_of_runs(paths: Sequence[str | Path]) -> int | None:
-    """The stages that all data have, where all of them are runs and agree."""
-    if not all((Path(path) / MANIFEST).is_file() for path in paths):
-        return None
-    stages = {RunFolder.open(path).manifest.get("horizon") for path in paths}
+    """The stages that all data have, where all of them are of runs and agree."""
+    stages = set()
+    for path in paths:
+        folder = RunFolder.around(path)
+        if folder is None:
+            return None
+        stages.add(folder.manifest.get("horizon"))
     return stages.pop() if len(stages) == 1 else None
+
+
+def check_different(paths: Sequence[str | Path]) -> None:
+    """Refuse what is named twice, by whatever path: its visits would count twice."""
+    places = set()
+    for path in map(str, paths):
+        place = path if path.startswith(MINARI) else Path(path).resolve()
+        if place in places:
+            raise BadInput(f"{path} is named twice, and its visits would count twice")
+        places.add(place)
 
 
 def open_all(
@@ -271,6 +284,7 @@ def open_all(
     """Several datasets whose states have the same numbers."""
     if not paths:
         raise BadInput(f"name the data: {KINDS}")
+    check_different(paths)
     if horizon is not None and horizon < 1:
         raise BadInput(f"the horizon must be at least 1, not {horizon}")
     for ours in columns or {}:
@@ -355,9 +369,10 @@ def _states_of(folder: RunFolder, names: Names) -> int | None:
 def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
     from covgame.data.tables import TableReader, files_in
 
-    if (path / MANIFEST).is_file():
-        folder = RunFolder.open(path)
-        files = files_in(folder.episodes) if folder.episodes.is_dir() else []
+    folder = RunFolder.around(path)
+    if folder is not None:
+        place = folder.episodes if (path / MANIFEST).is_file() else path
+        files = files_in(place) if place.is_dir() else []
         if not files:
             raise BadInput(
                 f"{path} holds no episodes; a run that is played by counts keeps none, play it "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content
-from covgame.store.folder import MANIFEST, RunFolder
+from covgame.store.folder import GIVEN, MANIFEST, RunFolder
 from covgame.types import IntArray, Shape
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from covgame.runs.run import Source
     from covgame.sources.environments import Environment
     from covgame.store.manifest import GivenFile
-
-GIVEN = "given"
 
 AnyData = str | Path | Sequence[str | Path]
 """A dataset, or several that add up."""
@@ -62,13 +60,12 @@ def read_given(data: AnyData | None, environment: Environment, source: Source) -
     """Datasets for a run that is about to begin; states that are new to its source get numbers."""
     if data is None:
         return []
-    from covgame.data.dataset import Numbering, open_data
+    from covgame.data.dataset import Numbering, check_different, open_data
 
     paths = [data] if isinstance(data, str | Path) else list(data)
     numbering = Numbering.of_source(source)
     horizon = environment.horizon
-    if len(set(map(str, paths))) < len(paths):
-        raise BadInput("--from names the same data twice, and their visits would count twice")
+    check_different(paths)
     opened = [open_data(path, numbering=numbering, horizon=horizon) for path in paths]
     return [
         Given(

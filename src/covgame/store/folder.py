@@ -30,6 +30,7 @@ RESULT = "result.json"
 MODEL = "model.json"
 TARGET = "target.json"
 EPISODES = "episodes"
+GIVEN = "given"
 STATES = "states.json"
 NAMES = "names.json"
 CERTIFICATE = "certificate.json"
@@ -66,6 +67,16 @@ class RunFolder:
         except OSError as error:
             raise BadInput(f"no run can be written to {path}: {error.strerror or error}") from error
         return folder
+
+    @classmethod
+    def around(cls, path: str | Path) -> RunFolder | None:
+        """The run that ``path`` is, or among whose given data (``RUN/given/00``) it is."""
+        above = Path(path).absolute().parent
+        if (Path(path) / MANIFEST).is_file():
+            return cls.open(path)
+        if above.name == GIVEN and (above.parent / MANIFEST).is_file():
+            return cls.open(above.parent)
+        return None
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
