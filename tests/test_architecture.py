@@ -83,6 +83,7 @@ HEAVY = {
     "pyarrow": {
         "store/episodes.py",
         "store/observations.py",
+        "store/journal.py",
         "store/reading.py",
         "comparison/results.py",
         "data/tables.py",

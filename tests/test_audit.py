@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -117,17 +118,17 @@ def test_holes_in_words(tmp_path: Path) -> None:
     rows = [(None, 0, 1, 2), (None, 1, 1, 4), (None, 7, 0, 5), (None, 1, 0, 4), (None, 1, None, 9)]
     found = cg.audit(path, cg.cells(rows))
     assert [str(hole) for hole in found.holes] == [
-        "state 1: visited 4 times of 9",
+        "state 1: visited 4 of 9 times",
         "state 7: never reached",
-        "state 1: tried too rarely: action 0 (3) and action 1 (1), of 4 times each",
+        "state 1: tried fewer than 4 times: action 0 (3) and action 1 (1)",
         "state 0: action 1 never tried",
     ]
     assert [hole.missing for hole in found.holes] == [5.0, 5.0, 4.0, 2.0]
     by_stage = cg.audit(path, cg.cells([(0, 0, 0, 6), (1, 0, 0, 2), (1, 1, 0, 5), (0, 1, 0, 1)]))
     assert {str(hole) for hole in by_stage.holes} == {
-        "state 0: action 0 tried 4 times of 6 at stage 0",
+        "state 0: action 0 tried 4 of 6 times at stage 0",
         "state 0: never there at stage 1",
-        "state 1: action 0 tried 3 times of 5 at stage 1",
+        "state 1: action 0 tried 3 of 5 times at stage 1",
         "state 1: never there at stage 0",
     }
 
@@ -136,7 +137,7 @@ def test_stages_in_words(tmp_path: Path) -> None:
     path = played(tmp_path / "s.parquet", [[(0, 0, 0)] * 9])
     rows = [(h, 0, 0, 3) for h in (0, 2, 3, 4, 8)]
     (hole,) = cg.audit(path, cg.cells(rows)).holes
-    assert str(hole) == "state 0: action 0 tried 5 times of 15 at stages 0, 2 to 4 and 8"
+    assert str(hole) == "state 0: action 0 tried 5 of 15 times at stages 0, 2 to 4 and 8"
 
 
 def test_transitions(tmp_path: Path, fork: str) -> None:
@@ -146,12 +147,20 @@ def test_transitions(tmp_path: Path, fork: str) -> None:
     assert lacking == {(0, 1, 2): 1.0, (2, 0, 2): 1.0}
     never = {row for row, _ in found.uncovered}
     assert {(None, 0, 0), (None, 1, 1), (None, 2, 1), (None, 0, 1), (None, 2, 0)} == never
-    assert "state 0: action 1 led to state 2 1 times of 2" in map(str, found.holes)
+    assert "state 0: action 1 led to state 2: 1 of 2 times" in map(str, found.holes)
     exact = cg.audit(path, "uniform:2/transition", env=fork).to_dict()
     moves = {tuple(row[:3]): row[3] for row in exact["uncovered_transitions"]}
     assert moves == {(0, 1, 2): 1.0, (0, 0, 1): 2.0}  # the last step shows nothing on a model
     # One more outcome of probability 1/4 takes 4 visits of its pair, the other pair takes 2.
     assert exact["missing_episodes"] == pytest.approx(6.0)
+
+
+def test_a_transition_that_nobody_saw_is_a_hole(tmp_path: Path) -> None:
+    """Without next states, the last steps of episodes show no transition."""
+    columns = {"episode": [0, 0, 1, 1], "state": [1, 2, 1, 3], "action": [0, 1, 1, 0]}
+    found = cg.audit(write(tmp_path / "s.parquet", columns), "uniform:2/transition")
+    assert "state 2: action 1 tried, and where it led never shown" in map(str, found.holes)
+    assert sum(hole.missing for hole in found.holes) == sum(n for _, n in found.uncovered) == 10.0
 
 
 # -------------------------------------------------------------------------------- prices
@@ -191,7 +200,7 @@ def test_nobody_knows_what_was_never_reached(tmp_path: Path) -> None:
     assert found.told_episodes == pytest.approx(3.0)  # an episode can be in state 1 only at stage 1
     assert found.untold.rows == [(None, 9, 0)]
     assert found.to_dict()["missing_episodes"] is None
-    assert "how to get to state 9 / action 0" in found.to_text()
+    assert "how to reach state 9 / action 0" in found.to_text()
 
 
 def test_labels_that_no_data_show_are_holes_too(tmp_path: Path) -> None:
@@ -307,9 +316,9 @@ def test_how_much_more_it_takes(tmp_path: Path) -> None:
     assert found is not None
     assert found.explore.times_more is not None
     times = int(found.explore.times_more)
+    copies = [shutil.copytree(tmp_path / "run", tmp_path / f"{n}") for n in range(times)]
     for number, enough in ((1, False), (int(times * 0.9) - 1, False), (times, True)):
-        paths = [tmp_path / "run"] * number
-        again = cg.audit(paths, "uniform:1", env=env, epsilon=0.4).certificates
+        again = cg.audit(copies[:number], "uniform:1", env=env, epsilon=0.4).certificates
         assert again is not None
         assert again.explore.holds == enough
 

@@ -139,7 +139,7 @@ def test_what_is_there_is_not_written_over(here: Path, to: Any, out: str) -> Non
     run = ending_run(here)
     cg.export(run, to=to, out=out)
     before = {name: (here / name).stat() for name in everything(here)}
-    with pytest.raises(cg.BadInput, match="is there already"):
+    with pytest.raises(cg.BadInput, match="exists already"):
         cg.export(run, to=to, out=out)
     assert {name: (here / name).stat() for name in everything(here)} == before
 
@@ -258,9 +258,9 @@ def test_older_steps_have_no_seed(here: Path) -> None:
     [
         ("parquet", "x", "choose minari, d3rlpy, csv"),
         ("csv", "", "--out is empty"),
-        ("minari", "lake", "no Minari id"),
-        ("minari", "a b-v0", "no Minari id"),
-        ("minari", "a//b-v0", "no Minari id"),
+        ("minari", "lake", "not a Minari id"),
+        ("minari", "a b-v0", "not a Minari id"),
+        ("minari", "a//b-v0", "not a Minari id"),
         ("minari", "./lake", "say ./lake-v0"),
     ],
 )

@@ -104,6 +104,11 @@ def test_several_add_up(tmp_path: Path) -> None:
     assert [one.number for one in run.episodes()] == list(range(run.n_episodes))
     with pytest.raises(BadInput, match="twice"):
         cg.cover(GRID, "uniform:3", start_from=[parts[0], parts[0]])
+    same = f"{tmp_path}/./{parts[0].name}/"  # by another path
+    with pytest.raises(BadInput, match="twice"):
+        cg.cover(GRID, "uniform:3", start_from=[parts[0], same])
+    with pytest.raises(BadInput, match="twice"):
+        cg.audit([parts[0], same], "uniform:3")
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -147,6 +152,32 @@ def test_what_the_data_lack_is_still_looked_for(tmp_path: Path) -> None:
     run = cg.cover(Door, "uniform:10/pair", start_from=tmp_path / "first")
     assert run.covered
     assert set(run.names.states or []) == {"CLOSED", "OPEN", "LOCKED", "BROKEN"}
+
+
+def test_given_data_and_their_run_are_audited_together(tmp_path: Path) -> None:
+    """The copies hold the run's numbers of states, which mean something with the run alone."""
+    cg.cover(Door, "uniform:2/pair", seed=1, out=tmp_path / "first")
+    run = cg.cover(Door, "uniform:9/pair", start_from=tmp_path / "first", out=tmp_path / "run")
+    copy = tmp_path / "run" / "given" / "00"
+    both = cg.audit([tmp_path / "run", copy], "uniform:9/pair")
+    assert both.covered
+    assert set(both.names.states or ()) == set(run.names.states or ())
+    assert both.shape.horizon == run.counts.shape.horizon
+    assert set(cg.audit(copy, "uniform:1/pair").names.states or ()) <= set(run.names.states or ())
+    again = cg.cover(Door, "uniform:9/pair", start_from=[tmp_path / "run", copy])
+    assert again.n_given == run.n_given + run.n_episodes
+    assert len(again.names.states or ()) == len(run.names.states or ())
+
+
+def test_stages_of_given_data_are_those_of_their_run(tmp_path: Path) -> None:
+    lake = "gym:FrozenLake-v1"
+    cg.cover(lake, "uniform:1/pair", horizon=8, out=tmp_path / "a")
+    cg.cover(
+        lake, "uniform:2/pair", horizon=8, start_from=tmp_path / "a", seed=3, out=tmp_path / "b"
+    )
+    found = cg.audit([tmp_path / "b", tmp_path / "b" / "given" / "00"], "uniform:2/pair", env=lake)
+    assert found.covered
+    assert found.shape.horizon == 8
 
 
 def test_damaged_data_are_noticed(tmp_path: Path) -> None:
@@ -291,7 +322,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert answer["covered"]
     assert answer["given"][0]["data"] == str(first)
     shown = covgame("resume", str(out))
-    assert f"visits from {first}" in shown.stdout
+    assert f" from {first} (" in shown.stdout
     missing = covgame("cover", GRID, "--target", "uniform:4", "--from", str(tmp_path / "none"))
     assert missing.returncode == 2
     assert missing.stdout == ""

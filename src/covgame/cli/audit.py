@@ -18,36 +18,48 @@ NO_TARGET = "no target given: every action in every state 10 times, at any stage
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.option(
-    "--target", shell_complete=complete_target, help=f"What they are to cover: {TARGETS}."
+    "--target",
+    shell_complete=complete_target,
+    help=f"What DATA should cover: {TARGETS}.  [default: uniform:10/pair]",
 )
 @click.option(
     "--env",
     shell_complete=complete_env,
-    help="The environment that they are from; if its table is known, the answer is exact.",
+    help="The environment DATA is from; if its transition table is known, costs are exact.",
 )
-@click.option("--horizon", type=int, help="Steps of an episode that count.")
+@click.option("--horizon", type=int, help="Count only the first so many steps of every episode.")
 @click.option(
     "--states",
-    help="What counts as a state, where they hold observations: bins:12[-1.2,0.6]x8[-1,1], "
+    help="What counts as a state, if DATA holds observations: bins:12[-1.2,0.6]x8[-1,1], "
     "round:2, keys:NAME,..., image:hash, py:MODULE:FUNCTION.",
 )
 @click.option("--actions", help="grid:N, for an ENV whose actions are real numbers.")
 @click.option(
     "--columns",
-    help="Our names of columns = the table's: state=s,action=a,done=over; state=x+y for several.",
+    help="What a table's columns are called, as OURS=THEIRS: state=s,action=a,done=over; state=x+y "
+    "makes a state of two columns.",
 )
-@click.option("--epsilon", type=float, help="Also what explore and identify would certify.")
+@click.option("--epsilon", type=float, help="Also say what explore and identify would certify.")
 @click.option(
     "--delta",
     type=float,
     default=0.1,
     show_default=True,
-    help="Probability with which certificates may be wrong.",
+    help="Probability that a certificate may be wrong (with --epsilon).",
 )
-@click.option("--reward-range", default="0,1", show_default=True, help="LO,HI: what a step pays.")
-@click.option("--most-states", type=int, help="An upper bound on the states, for certificates.")
-@click.option("--stage-dependent", is_flag=True, help="Do not take the stages to be alike.")
-@click.option("--at-any-price", is_flag=True, help="Solve also what takes long.")
+@click.option(
+    "--reward-range",
+    default="0,1",
+    show_default=True,
+    help="LO,HI: the least and most a step can pay (with --epsilon).",
+)
+@click.option("--most-states", type=int, help="There are at most so many states (with --epsilon).")
+@click.option("--stage-dependent", is_flag=True, help="Do not assume that all stages behave alike.")
+@click.option(
+    "--at-any-price",
+    is_flag=True,
+    help="Compute exact costs in large worlds too, however long it takes.",
+)
 @click.option(
     "--top",
     type=click.IntRange(min=0),
@@ -58,12 +70,12 @@ NO_TARGET = "no target given: every action in every state 10 times, at any stage
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw visits against the target into this file (svg, png or pdf).",
+    help="Draw visits against the target into this file (.svg, .png or .pdf).",
 )
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a page (HTML, one file).",
+    help="Write the audit as one HTML page.",
 )
 @common_options
 def audit(
@@ -86,11 +98,12 @@ def audit(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """What data cover, the holes in words, and how far they are from the best there could be.
+    """What a dataset covers, what is missing, and what that would cost to collect.
 
     \b
-    DATA is a run, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays (.npz, .h5),
-    or a Minari dataset (minari:ID). Several add up.
+    DATA is a run, a Parquet, CSV or Feather file or a folder of them,
+    d3rlpy's arrays (.npz, .h5) or a Minari dataset (minari:ID). Several add up.
+    Exits with 0 whether or not the target is covered; --json has "covered".
     Examples:
       covgame audit runs/grid-1 --target uniform:50/pair
       covgame audit steps.csv --columns state=x+y,action=a,done=over --target uniform:10/pair

@@ -16,17 +16,17 @@ from covgame.runs.text import as_lines
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--to", type=click.Choice(FORMATS), required=True, help="For whom.")
+@click.option("--to", type=click.Choice(FORMATS), required=True, help="The format.")
 @click.option(
     "--out",
     required=True,
-    help="What to write: a file; for minari a dataset's id (group/name-v0) or a path (./name-v0).",
+    help="The file to write; for minari a dataset's id (group/name-v0) or a path (./name-v0).",
 )
 @common_options
 def export(
     run: Path, to: Literal["minari", "d3rlpy", "csv"], out: str, as_json: bool, quiet: bool
 ) -> None:
-    """Write the recorded episodes of a run for other tools.
+    """Write the episodes of a run as a Minari dataset, d3rlpy's arrays or CSV.
 
     \b
     Examples:

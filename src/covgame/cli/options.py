@@ -70,7 +70,7 @@ def reading_options(command: Command) -> Command:
         click.option(
             "--keep-observations",
             is_flag=True,
-            help="Record observations as they are shown, beside the numbers of states.",
+            help="Record raw observations too, beside the numbers of states.",
         ),
         click.option("--actions", help="grid:N, so many values of each real number of an action."),
         click.option(
@@ -89,8 +89,9 @@ def data_options(command: Command) -> Command:
         "--from",
         "data",
         multiple=True,
-        help="Data already collected: a run, Parquet or CSV files, d3rlpy's arrays, minari:ID. "
-        "Only what is missing is played; may be given several times.",
+        metavar="DATA",
+        help="Start from data already collected (a run, Parquet or CSV files, d3rlpy's arrays, "
+        "minari:ID) and play only what is missing. May be given several times.",
     )
     return option(command)
 

@@ -142,9 +142,9 @@ class Audit:
 
     @cached_property
     def min_episodes(self) -> float | None:
-        """phi* of the whole target: what a collector needs who knows the world.
+        """phi* of the whole target: episodes that the best collector needs on average.
 
-        Of a learnt model, without the rows that are ``untold``.
+        On a learnt model, without the rows that are ``untold``.
         """
         return self._price(self.target.counts, self._within)
 
@@ -185,9 +185,9 @@ class Audit:
 
     @property
     def concentrability(self) -> float:
-        """How many times more often some policy visits what these data visit too rarely.
+        """The largest factor by which some policy visits a cell more often than these data do.
 
-        The largest such number; infinite if they miss something that can be reached.
+        Infinite if they miss a (stage, state, action) that can be reached.
         """
         return self._thinnest[0]
 
@@ -360,9 +360,9 @@ def audit(
     stage_dependent: bool = False,
     at_any_price: bool = False,
 ) -> Audit:
-    """What data cover of a target, what is missing, and how good data could be.
+    """What a dataset covers of a target, what is missing, and what that would cost to collect.
 
-    Data are read a batch at a time, however many there are.
+    Data are read a batch at a time, so they may be larger than memory.
 
     Args:
         data: A run's folder, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays
@@ -371,10 +371,11 @@ def audit(
             ``uniform:10/pair``. Without a known model, uniform targets are about what was seen.
         env: The environment that the data are from, as in ``covgame.cover``. If its transition
             table is known, everything is judged by that, otherwise by what the data show.
-        horizon: Steps of an episode that count, where neither ``env`` nor the data say so.
+        horizon: Count only the first so many steps of every episode. Left out, that of ``env``,
+            of the run, or of the longest episode.
         states: What counts as a state, where the data hold observations (see ``covgame.make``).
         actions: ``"grid:5"`` for an ``env`` whose actions are real numbers.
-        columns: Our names of columns -> the table's, such as ``{"state": "s", "action": "a"}``;
+        columns: What the table calls our columns, such as ``{"state": "s", "action": "a"}``;
             ``{"state": "x+y"}`` makes a state of two columns. Ours are ``episode``, ``stage``,
             ``state``, ``action``, ``reward``, ``next_state``, ``terminated``, ``truncated`` and
             ``done``.
@@ -383,8 +384,8 @@ def audit(
         reward_range: What a step may pay; the certificate of ``identify`` relies on it.
         most_states: An upper bound on the number of states, where only data say how many there
             are; certificates need it.
-        stage_dependent: Do not take the stages to be alike.
-        at_any_price: Solve linear programs also where they take long.
+        stage_dependent: Do not assume that all stages behave alike.
+        at_any_price: Compute exact costs in large worlds too, however long it takes.
 
     Returns:
         The audit: ``audit.covered``, ``audit.uncovered``, ``audit.holes`` (in words),

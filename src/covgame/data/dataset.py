@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +22,9 @@ from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.states import CountedStates, DiscoveredStates, States
 from covgame.store.folder import MANIFEST, RunFolder
-from covgame.types import END, IntArray, Shape
+from covgame.types import Shape
 
 MINARI = "minari:"
-DENSE = 20_000_000
-"""Up to so many different transitions are counted in an array, more of them by sorting."""
-
 KINDS = (
     "a run of covgame, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays (.npz, "
     ".h5), or a Minari dataset (minari:ID, or its folder)"
@@ -164,7 +162,7 @@ class Dataset:
         require_room(shape, 0, "counting")
         counts = Counts(shape, pooled=pooled)
         for steps in self.batches():
-            _count(counts, steps)
+            counts.add_steps(vars(steps), steps.terminated)
         return counts
 
     def _assembled(self, assembler: Assembler) -> Iterator[Steps]:
@@ -192,30 +190,6 @@ class Dataset:
             raise BadInput(f"{self.name} holds no steps")
         self.n_episodes, self.left_out = assembler.n_episodes, assembler.left_out
         self.has_rewards = assembler.has_rewards
-
-
-def _count(counts: Counts, steps: Steps) -> None:
-    """Add a batch of whole episodes."""
-    shape = counts.shape
-    cell = (steps.stage * shape.states + steps.state) * shape.actions + steps.action
-    counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
-    earned = np.bincount(cell, steps.reward, minlength=shape.cells)
-    counts.reward_sums += earned.reshape(shape.hsa)
-    begins = steps.stage == 0
-    counts.starts += np.bincount(steps.state[begins], minlength=shape.states)
-    counts.n_episodes += int(begins.sum())
-    successor = np.where(steps.terminated, END, steps.next_state)
-    moves = steps.terminated | (successor >= 0)
-    rows, width = len(counts.table), shape.states + 1
-    row = (cell % shape.pairs if counts.pooled else cell)[moves]
-    moved = row * width + successor[moves] + 1
-    if rows * width <= min(DENSE, 4 * len(moved)):
-        times = np.bincount(moved, minlength=rows * width)
-        found: IntArray = np.flatnonzero(times)
-        times = times[found]
-    else:
-        found, times = np.unique(moved, return_counts=True)
-    counts.table.add_many(found // width, found % width - 1, times)
 
 
 def _state_numbers(origin: Origin, world: Numbering) -> StateNumbers:
@@ -279,11 +253,34 @@ def open_data(
 
 
 def horizon_of_runs(paths: Sequence[str | Path]) -> int | None:
-    """The stages that all data have, where all of them are runs and agree."""
-    if not all(is_file(str(Path(path) / MANIFEST)) for path in paths):
-        return None
-    stages = {RunFolder.open(path).manifest.get("horizon") for path in paths}
+    """The stages that all data have, where all of them are of runs and agree."""
+    stages = set()
+    for path in paths:
+        folder = RunFolder.around(path)
+        if folder is None:
+            return None
+        stages.add(folder.manifest.get("horizon"))
     return stages.pop() if len(stages) == 1 else None
+
+
+def check_different(paths: Sequence[str | Path]) -> None:
+    """Refuse what is named twice, by whatever path: its visits would count twice."""
+    places = set()
+    for path in map(str, paths):
+        place = place_of(path)
+        if place in places:
+            raise BadInput(f"{path} is named twice, and its visits would count twice")
+        places.add(place)
+
+
+def place_of(data: str | Path) -> Path:
+    """Where data lie, the same for all names of them."""
+    name = str(data)
+    if not name.startswith(MINARI):
+        return Path(os.path.realpath(name))
+    from covgame.data.minari_data import local_root
+
+    return Path(os.path.realpath(local_root() / name.removeprefix(MINARI)))
 
 
 def open_all(
@@ -298,6 +295,7 @@ def open_all(
     """Several datasets whose states have the same numbers."""
     if not paths:
         raise BadInput(f"name the data: {KINDS}")
+    check_different(paths)
     if horizon is not None and horizon < 1:
         raise BadInput(f"the horizon must be at least 1, not {horizon}")
     for ours in columns or {}:
@@ -382,9 +380,10 @@ def _states_of(folder: RunFolder, names: Names) -> int | None:
 def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
     from covgame.data.tables import TableReader, files_in
 
-    if (path / MANIFEST).is_file():
-        folder = RunFolder.open(path)
-        files = files_in(folder.episodes) if folder.episodes.is_dir() else []
+    folder = RunFolder.around(path)
+    if folder is not None:
+        place = folder.episodes if (path / MANIFEST).is_file() else path
+        files = files_in(place) if place.is_dir() else []
         if not files:
             raise BadInput(
                 f"{path} holds no episodes; a run that is played by counts keeps none, play it "
@@ -396,7 +395,7 @@ def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
             folder.load_states(),
         )
         if not isinstance(horizon, int) or horizon < 1:
-            raise BadInput(f"{path / MANIFEST} is damaged: its horizon is {horizon!r}")
+            raise BadInput(f"{folder.path / MANIFEST} is damaged: its horizon is {horizon!r}")
         return Origin(
             TableReader(files),
             names,

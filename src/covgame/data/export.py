@@ -35,7 +35,7 @@ class Exported:
     episodes: int
     steps: int
     size: int  # bytes
-    load: str  # how another program reads it
+    load: str  # the Python call that reads it
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Exported:
         """What was written, as (label, value) lines for people."""
         return [
             ("exported", f"{self.episodes:,} episodes, {self.steps:,} steps"),
-            ("to", f"{self.to}: {self.out} ({self.size / 1e6:,.1f} MB)"),
+            ("to", f"{self.to}: {self.out} ({_megabytes(self.size)})"),
             ("load", self.load),
             *(("note", remark) for remark in self.remarks),
         ]
@@ -62,19 +62,19 @@ def export(
 ) -> Exported:
     """Write the recorded episodes of a run for other tools.
 
-    However long the run is, a part of it is in memory, and what is not complete does not appear
-    under its name.
+    Only one file of episodes is in memory at a time, however long the run is. ``out`` appears when
+    it is complete; if anything goes wrong, nothing is left behind.
 
     Args:
         run: The folder of a run, or a run that has one.
-        to: ``minari`` (a dataset), ``d3rlpy`` (an ``.npz`` file with the arrays that its
-            ``MDPDataset`` takes) or ``csv`` (a row per step).
+        to: The format: ``minari`` (a dataset), ``d3rlpy`` (an ``.npz`` file with the arrays that
+            its ``MDPDataset`` takes) or ``csv`` (a row per step).
         out: What to write, which must not exist yet: a file, or for Minari the id of a dataset
             (``group/name-v0``, kept where Minari keeps its datasets) or a folder ``./name-v0``.
 
     Returns:
-        What was written: ``out``, ``episodes``, ``steps``, ``size`` in bytes, and ``load``, how
-        another program reads it.
+        What was written: ``out``, ``episodes``, ``steps``, ``size`` in bytes, ``load``, the Python
+        call that reads it, and ``remarks``, what the format could not hold.
 
     Raises:
         BadInput: There is no run, it has no episodes, its files are damaged, or ``out`` is taken.
@@ -115,6 +115,10 @@ def export(
     )
 
 
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
+
+
 def _folder(run: str | Path | InFolder) -> RunFolder:
     if isinstance(run, str | Path):
         return RunFolder.open(run)
@@ -137,7 +141,7 @@ def _place(to: str, out: str | Path) -> tuple[Path, str]:
 
 def _check_free(place: Path) -> None:
     if place.exists() or place.is_symlink():
-        raise BadInput(f"{place} is there already, and nothing is written over; choose another out")
+        raise BadInput(f"{place} exists already, and nothing is overwritten; choose another --out")
 
 
 @contextmanager

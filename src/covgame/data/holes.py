@@ -105,7 +105,7 @@ def _too_rarely(names: Names, asked: Asked, parts: list[IntArray], where: str) -
     wanted, missing = target.counts[rows], asked.missing[rows]
     had = zip(target.rows[rows, 2].tolist(), (wanted - missing).tolist(), strict=True)
     each = _listed(f"{_called(names, action)} ({number(tried)})" for action, tried in had)
-    what = f"tried too rarely: {each}, of {number(float(wanted[0]))} times each"
+    what = f"tried fewer than {number(float(wanted[0]))} times: {each}"
     return Hole(where, what, float(missing.sum()), len(rows))
 
 
@@ -132,16 +132,18 @@ def _of_transitions(evidence: Evidence, asked: Asked) -> list[Hole]:
         successor = int(moves.successor[i])
         led_to = "the end" if successor < 0 else names.state(successor)
         share = _share(float(moves.times[i]), float(moves.times[i] + lacking[i]))
-        what = f"{_called(names, action)} led to {led_to} {share}"
+        what = f"{_called(names, action)} led to {led_to}: {share}"
         found.append(Hole(names.state(state), what, float(lacking[i]), 1))
-    never = [
-        row
-        for row in asked.still_open().tolist()
-        if not tried[asked.target.rows[row, 1] * actions + asked.target.rows[row, 2]]
-    ]
+    shown = set(moves.pair.tolist())
     by_state: dict[int, list[int]] = {}
-    for row in never:
-        by_state.setdefault(int(asked.target.rows[row, 1]), []).append(row)
+    for row in asked.still_open().tolist():
+        state, action = (int(part) for part in asked.target.rows[row, 1:])
+        pair = state * actions + action
+        if not tried[pair]:
+            by_state.setdefault(state, []).append(row)
+        elif pair not in shown:  # at the end of episodes alone, with no next state
+            what = f"{_called(names, action)} tried, and where it led never shown"
+            found.append(Hole(names.state(state), what, float(asked.missing[row]), 1))
     for rows in by_state.values():
         found += _of_state(evidence, asked, np.array(rows))
     return found
@@ -149,7 +151,7 @@ def _of_transitions(evidence: Evidence, asked: Asked) -> list[Hole]:
 
 def _share(had: float, wanted: float) -> str:
     times = "time" if wanted == 1 else "times"
-    return f"{number(float(had))} {times} of {number(float(wanted))}"
+    return f"{number(float(had))} of {number(float(wanted))} {times}"
 
 
 def _called(names: Names, action: int) -> str:

@@ -66,7 +66,8 @@ def minari_by_id(name: str) -> Origin:
     if found is not None:
         return found
     raise BadInput(
-        f"there is no Minari dataset {name} in {local_root()}; minari download {name} fetches it"
+        f"there is no Minari dataset {name} in {local_root()}; if it is a public one, "
+        f"minari download {name} fetches it"
     )
 
 

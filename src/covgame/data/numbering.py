@@ -130,8 +130,8 @@ class StateNumbers:
         if state.dtype.kind == "f":
             what = "real numbers" if state.ndim == 1 else f"{state.shape[1]} real numbers"
             raise BadInput(
-                f"{chunk.file}: its states are {what}, of which hardly one comes twice; say what "
-                "counts as a state: --states bins:10[LO,HI]x..., round:1 or py:module:function"
+                f"{chunk.file}: its states are {what}, which hardly ever repeat; say what counts "
+                "as a state: --states bins:10[LO,HI]x..., round:1 or py:module:function"
             )
         self.states = _Called(self.names) if self.names.states else DiscoveredStates()
 

@@ -49,7 +49,7 @@ class Proof:
     def words(self) -> str:
         """In a sentence."""
         what = {
-            "explore": "planning on these data loses",
+            "explore": "for any reward, planning on these data loses",
             "identify": "the policy that these data suggest loses",
         }[self.command]
         said = f"{what} at most {number(self.bound)}"

@@ -68,8 +68,8 @@ def write_d3rlpy(recording: Recording, draft: Path, place: Path) -> str:
     if recording.cut:
         used = recording.steps - recording.cut
         recording.remarks.append(
-            f"d3rlpy leaves out the last step of every episode that time has ended: {used:,} of "
-            f"{recording.steps:,} steps are transitions there"
+            f"d3rlpy drops the last step of every episode that ran out of time: it will train on "
+            f"{used:,} of {recording.steps:,} steps"
         )
     return _loading(recording, list(arrays), place)
 

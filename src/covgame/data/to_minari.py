@@ -44,7 +44,7 @@ def find_place(out: str | Path) -> tuple[Path, str]:
         return path, path.name
     if not ID.fullmatch(text) or "//" in text:
         raise BadInput(
-            f"{text!r} is no Minari id, which reads group/name-v0; a path begins with ./ or /"
+            f"{text!r} is not a Minari id like group/name-v0; a path begins with ./, / or ~"
         )
     return _root() / text, text
 

@@ -29,7 +29,7 @@ def facts_of(audit: Audit) -> Facts:
         facts.append(("spread", spread))
     told = _untold(audit)
     if told:
-        facts.append(("not told", told))
+        facts.append(("not shown", told))
     return facts + _proved(audit)
 
 
@@ -37,9 +37,9 @@ def summary_of(audit: Audit) -> list[str]:
     """Three sentences for somebody in a hurry."""
     extent = _extent(audit)
     return [
-        f"{_data(audit)}; of what {audit.request} asks for they cover {extent}.",
+        f"{_data(audit)}. Of what {audit.request} asks for, they cover {extent}.",
         f"{_sentence(_cost(audit))}.",
-        f"{_sentence(_untold(audit) or _spread(audit) or 'nothing was left untried')}.",
+        f"{_sentence(_untold(audit) or _spread(audit) or 'everything within reach was tried')}.",
     ]
 
 
@@ -76,13 +76,13 @@ def _kind(audit: Audit) -> str:
     """What the rows of the target are."""
     target = audit.target
     if audit.asked.moves is not None:
-        return "actions in states with all their outcomes"
+        return "state-action pairs with all their outcomes"
     if target.per_cell.all():
-        return "actions in states at stages"
+        return "cells (stage, state, action)"
     if target.of_group.all():
         return "groups"
     if (target.rows[:, 0] == ANY).all() and (target.rows[:, 2] != ANY).all():
-        return "actions in states"
+        return "state-action pairs"
     if (target.rows[:, 0] == ANY).all() and (target.rows[:, 2] == ANY).all():
         return "states"
     return "rows"
@@ -91,7 +91,7 @@ def _kind(audit: Audit) -> str:
 def _model(audit: Audit) -> str:
     words = audit.evidence.stages[2]
     if audit.evidence.environment is not None and audit.known:
-        return f"known, of {audit.evidence.environment.name}"
+        return f"known: the transition table of {audit.evidence.environment.name}"
     return f"learnt from the data, {words}"
 
 
@@ -99,22 +99,33 @@ def _cost(audit: Audit) -> str:
     if not audit.solves:
         quick = "nothing is missing"
         if not audit.covered:
-            quick = f"at least {number(math.ceil(audit.at_least))} more episodes are needed"
-        return f"{quick}; a world this large is not solved unasked (--at-any-price does)"
-    took = number(audit.episodes)
+            least = _up(audit.at_least)
+            quick = f"at least {number(least)} more episode{'' if least == 1 else 's'} are needed"
+        return f"{quick}; in a world this large, exact numbers take --at-any-price"
     if audit.min_episodes is None or audit.told_episodes is None:
-        return f"these data took {took} episodes; what the rest takes is past double precision"
-    whole, rest = (number(math.ceil(x - 1e-9)) for x in (audit.min_episodes, audit.told_episodes))
-    who = "a collector who knew the world" if audit.known else "a collector who knew what they show"
-    part = " (of what they show how to reach)" if audit.untold.rows else ""
-    lacking = "and lack nothing"
+        return f"these data took {_episodes(audit.episodes)}; the rest is past double precision"
+    who = "the best collector" if audit.known else "going by what they show, the best collector"
+    part = ", for what they show how to reach," if audit.untold.rows else ""
+    lacking = "nothing is missing"
     if not audit.covered:
-        lacking = f"and {rest} more, as well chosen, would fill the holes"
+        lacking = f"filling the holes takes {number(_up(audit.told_episodes))} more at best"
         if audit.untold.rows:
-            lacking = f"{lacking} but those to which they show no way"
+            lacking += ", without those to which they show no way"
         if not audit.told_episodes:
-            lacking = "and lack only what they show no way to"
-    return f"{who} would need {whole} episodes{part}; these data took {took}, {lacking}"
+            lacking = "only that is missing to which they show no way"
+    return (
+        f"{who} needs {_episodes(audit.min_episodes)} on average{part} (phi*); these data have "
+        f"{number(audit.episodes)}, and {lacking}"
+    )
+
+
+def _up(episodes: float) -> int:
+    return math.ceil(episodes - 1e-9)
+
+
+def _episodes(episodes: float) -> str:
+    whole = _up(episodes)
+    return f"{number(whole)} episode{'' if whole == 1 else 's'}"
 
 
 def _spread(audit: Audit) -> str:
@@ -125,12 +136,12 @@ def _spread(audit: Audit) -> str:
     if math.isinf(found):
         never, all_ = audit.unvisited
         return (
-            f"{never:,} of {all_:,} actions in states at stages that can be reached were never "
+            f"{never:,} of the {all_:,} (stage, state, action) that can be reached were never "
             f"visited, such as {where}"
         )
     return (
-        f"{where} is visited {number(found)} times less often than it can be; no collector gets "
-        f"that below {number(best)} everywhere"
+        f"thinnest at {where}, which some policy visits {number(found)} times as often as these "
+        f"data do (their concentrability; no data get below {number(best)})"
     )
 
 
@@ -139,12 +150,12 @@ def _untold(audit: Audit) -> str:
     parts = []
     if rows:
         shown = _few([audit.names.describe(row) for row in rows])
-        parts.append(f"how to get to {shown}")
+        parts.append(f"how to reach {shown}")
     if pairs:
         names = audit.names
         shown = _few([f"{names.state(s)} / {names.action(a)}" for s, a in pairs])
-        parts.append(f"what follows {shown}, never tried")
-    return f"these data cannot tell {', nor '.join(parts)}" if parts else ""
+        parts.append(f"what follows {shown} (never tried)")
+    return f"these data do not show {', nor '.join(parts)}" if parts else ""
 
 
 def _few(words: list[str]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,10 @@ import numpy.typing as npt
 from covgame.arrays import sum_by_index
 from covgame.episodes import LAST, Episode
 from covgame.mdp.transitions import Transitions
-from covgame.types import BoolArray, FloatArray, IntArray, Shape
+from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
+
+MOST_COUNTED = 20_000_000
+"""Up to so many different transitions are counted in an array, more of them by sorting."""
 
 MOST_BORROWED = 10.0
 """A row borrows at most so many observations from other stages."""
@@ -265,6 +269,31 @@ class Counts:
                 self.pool.add(pair, successor, times)
             self.table.add(pair if self.pooled else cell, successor, times)
 
+    def add_steps(self, steps: Mapping[str, npt.NDArray[Any]], over: BoolArray) -> None:
+        """Count the steps of whole episodes, by the names of their columns.
+
+        After the steps that ``over`` marks nobody gets any further. Where the next state is below 0
+        and it was not over, nobody saw it, and no transition is counted.
+        """
+        shape = self.shape
+        stage, state, action, shown = (
+            steps[name].astype(np.int64, copy=False)
+            for name in ("stage", "state", "action", "next_state")
+        )
+        cell = (stage * shape.states + state) * shape.actions + action
+        self.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
+        earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
+        self.reward_sums += earned.reshape(shape.hsa)
+        begins = stage == 0
+        self.starts += np.bincount(state[begins], minlength=shape.states)
+        self.n_episodes += int(begins.sum())
+        moves = over | (shown >= 0)
+        row = (cell % shape.pairs if self.pooled else cell)[moves]
+        width = shape.states + 1
+        moved = row * width + np.where(over, END, shown)[moves] + 1
+        found, times = _different(moved, len(self.table) * width)
+        self.table.add_many(found // width, found % width - 1, times)
+
     def include(self, other: Counts) -> None:
         """Add what somebody else counted by the same rule, or apart where this is pooled."""
         self.n_episodes += other.n_episodes
@@ -432,6 +461,16 @@ class Counts:
             count / self.table.total[row],
             stationary=self.pooled,
         )
+
+
+def _different(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:
+    """The different numbers below ``most``, in order, and how often each is there."""
+    if most > min(MOST_COUNTED, 4 * len(numbers)):
+        found, times = np.unique(numbers, return_counts=True)
+        return found, times.astype(np.int64)
+    counted = np.bincount(numbers, minlength=most)
+    found = np.flatnonzero(counted)
+    return found, counted[found]
 
 
 def _kappa(own: float, others: float) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from covgame.episodes import Block, Episode, as_block
+from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.counts import Counts
 from covgame.kernels import layout
@@ -44,6 +44,7 @@ class PolicyStepped:
     def __init__(self, policy: Policy, counts: Counts, source: ExternalSource) -> None:
         self.policy, self.counts, self.source = policy, counts, source
         self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, episodes: int) -> Block:
         """So many episodes; if it fails or is broken off, those before, and the error next time."""
@@ -51,12 +52,15 @@ class PolicyStepped:
             raise self.failure
         first, played = self.counts.n_episodes, list[Episode]()
         while len(played) < episodes:
+            number = self.counts.n_episodes
             try:
-                episode = self.source.play(self.policy, self.counts.n_episodes)
+                episode = self.source.play(self.policy, number)
             except (EnvironmentFailed, KeyboardInterrupt) as error:
                 self.failure = error
                 break
             self.counts.add(episode)
+            if self.note is not None:
+                self.note(number, episode)
             played.append(episode)
         return as_block(first, played)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covgame.episodes import Block, Episode, as_block
+from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
@@ -22,6 +22,7 @@ class SteppedPlayer:
         self.growth.begin(game)
         self.inner = inner_game(game)
         self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target (and chance adds nothing).
@@ -45,6 +46,8 @@ class SteppedPlayer:
                 self.inner.abandon()
                 break
             self._tell(episode)
+            if self.note is not None:
+                self.note(number, episode)
             played.append(episode)
         self._over()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)

@@ -76,11 +76,11 @@ def cover(
         planner: A planner or peer of your own in the place of ours: an object, or
             ``"py:module:name"``.
         adversary: The same for the adversary.
-        keep_observations: Record observations as they are shown, beside the numbers of states:
-            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
-        start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
-            (a run, Parquet or CSV files, d3rlpy's arrays, a Minari dataset). Their visits count,
-            and only what is missing is played.
+        keep_observations: Record raw observations too, beside the numbers of states;
+            ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
+        start_from: Data already collected, one dataset or a list of them: whatever
+            ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns, d3rlpy's
+            arrays, ``minari:ID``). Their visits count, and only what is missing is played.
         out: A folder for the run. The episodes are written there as Parquet files, and a run that
             was stopped goes on with ``covgame.resume``.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the

@@ -263,6 +263,7 @@ class Driver:
         block = as_block(first, [told])
         self.run.keep(block)
         if self.recorder:
+            self.recorder.note(first, told)
             self.recorder.add(block)
 
     def abandon(self, episode: OpenEpisode) -> None:

@@ -6,7 +6,6 @@ columns and with the state numbers of the run itself.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content
-from covgame.store.folder import MANIFEST, RunFolder
+from covgame.store.folder import GIVEN, MANIFEST, RunFolder
 from covgame.types import IntArray, Shape
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from covgame.runs.run import Source
     from covgame.sources.environments import Environment
     from covgame.store.manifest import GivenFile
-
-GIVEN = "given"
 
 AnyData = str | Path | Sequence[str | Path]
 """A dataset, or several that add up."""
@@ -62,27 +59,14 @@ def read_given(data: AnyData | None, environment: Environment, source: Source) -
     """Datasets for a run that is about to begin; states that are new to its source get numbers."""
     if data is None:
         return []
-    from covgame.data.dataset import Numbering, open_data
+    from covgame.data.dataset import Numbering, check_different, open_data
 
     paths = [data] if isinstance(data, str | Path) else list(data)
     numbering = Numbering.of_source(source)
     horizon = environment.horizon
-    if len(set(map(_where, paths))) < len(paths):
-        raise BadInput("--from names the same data twice, and their visits would count twice")
+    check_different(paths)
     opened = [open_data(path, numbering=numbering, horizon=horizon) for path in paths]
     return [_given(one, source.shape) for one in opened]
-
-
-def _where(path: str | Path) -> str:
-    """The same for two names of the same data."""
-    from covgame.data.dataset import MINARI
-
-    name = str(path)
-    if not name.startswith(MINARI):
-        return os.path.realpath(name)
-    from covgame.data.minari_data import local_root
-
-    return os.path.realpath(local_root() / name.removeprefix(MINARI))
 
 
 def _given(data: Dataset, shape: Shape) -> Given:
@@ -110,9 +94,11 @@ def _check_unchanged(data: Dataset, steps: int) -> None:
 
 def write_given(path: Path, given: Sequence[Given]) -> None:
     """Copy the steps into the folder of a run, each dataset to a folder of its own."""
-    inside = os.path.realpath(path / GIVEN)
+    from covgame.data.dataset import place_of
+
+    inside = place_of(path / GIVEN)
     for one in given:
-        if Path(_where(one.name)).is_relative_to(inside):
+        if place_of(one.name).is_relative_to(inside):
             raise BadInput(f"{one.name} is where copies of the data go; choose another --out")
     _remove_copies(path / GIVEN)
     for number, one in enumerate(given):
@@ -149,12 +135,12 @@ def load_given(folder: RunFolder, shape: Shape) -> list[Given]:
 
 
 def _counted(place: Path, said: GivenFile, shape: Shape) -> Given:
-    from covgame.store.reading import RecordedEpisodes, add_steps
+    from covgame.store.reading import RecordedEpisodes
 
     recorded, counts, steps = RecordedEpisodes(place, shape), Counts(shape, pooled=False), 0
     for columns in recorded.steps():
         # Where somebody else broke an episode off, the last step has still shown a state.
-        add_steps(counts, columns, over=columns["terminated"])
+        counts.add_steps(columns, columns["terminated"])
         steps += len(columns["stage"])
     if (counts.n_episodes, steps) != (said.episodes, said.steps):
         raise BadInput(

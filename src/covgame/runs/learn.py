@@ -79,12 +79,13 @@ def explore(
         most_states: An upper bound on the number of states, those in which episodes end included,
             where they are discovered (certified). The fewer, the fewer episodes; a run that sees
             more ends as a failure.
-        keep_observations: Record observations as they are shown, beside the numbers of states:
-            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
+        keep_observations: Record raw observations too, beside the numbers of states;
+            ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
         force: Begin also what will not end in a lifetime.
-        start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
-            (certified). They must be whole episodes of this environment, chosen without looking
-            ahead.
+        start_from: Data already collected, one dataset or a list of them: whatever
+            ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
+            environment, with actions chosen by what had been seen before, and none left out because
+            of how it went.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
@@ -173,12 +174,13 @@ def identify(
         most_states: An upper bound on the number of states, those in which episodes end included,
             where they are discovered (certified). The fewer, the fewer episodes; a run that sees
             more ends as a failure.
-        keep_observations: Record observations as they are shown, beside the numbers of states:
-            ``episode.observations`` of ``run.episodes()``. Takes a folder, ``out``.
+        keep_observations: Record raw observations too, beside the numbers of states;
+            ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
         force: Begin also what will not end in a lifetime.
-        start_from: Data already collected, one dataset or a list: whatever ``covgame.audit`` reads
-            (certified). They must be whole episodes of this environment, chosen without looking
-            ahead.
+        start_from: Data already collected, one dataset or a list of them: whatever
+            ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
+            environment, with actions chosen by what had been seen before, and none left out because
+            of how it went.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.

@@ -19,7 +19,7 @@ from covgame.runs import cover, learn
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.folder import RESULT, RunFolder
+from covgame.store.folder import JOURNAL, RESULT, RunFolder
 from covgame.store.state import counts_from
 from covgame.targets.requests import Request
 from covgame.types import Policy, Shape
@@ -60,11 +60,17 @@ def load(
         True
     """
     folder = RunFolder.open(path)
+    recovered = _recovered(folder)
     if folder.manifest.get("command") in ("explore", "identify"):
         begin: Callable[[], Run] = learn.reopen(folder, max_episodes, env)
     else:
         begin = cover.reopen(folder, max_episodes, env, planner, adversary, target)
     run = _take_up(folder, begin)
+    if recovered and run.notice is None:
+        run.notice = (
+            f"the last {recovered:,} episodes were taken over from the journal of {folder.path}, "
+            "which was killed"
+        )
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.stop_reason
     return run
@@ -156,6 +162,15 @@ def recommended(path: str | Path, shape: Shape) -> Policy | None:
 def is_finished(path: str | Path) -> bool:
     """Whether a run has come to its end."""
     return RunFolder.open(path).finished
+
+
+def _recovered(folder: RunFolder) -> int:
+    """Episodes that a killed process had not put into a shard yet."""
+    if not (folder.path / JOURNAL).is_file():
+        return 0
+    from covgame.store.journal import recover
+
+    return recover(folder)
 
 
 def _take_up(folder: RunFolder, begin: Callable[[], Run]) -> Run:

@@ -8,11 +8,14 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from covgame.episodes import as_block
+from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.interruption import Indivisible, Interruption
+from covgame.players.policies import PolicyStepped
+from covgame.players.stepped import SteppedPlayer
 from covgame.runs.players import external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
@@ -69,6 +72,8 @@ def _blocks(
         return
     with one_step:
         player = player_for(run, task)
+    if recorder and isinstance(player, SteppedPlayer | PolicyStepped):
+        player.note = partial(_note, run, recorder)
     size = FIRST_BLOCK
     while not (task.over or run.budget_left == 0 or interruption.wanted):
         began = time.monotonic()
@@ -86,6 +91,11 @@ def _blocks(
                 recorder.add(block)
         size = next_size(size, time.monotonic() - began)
         yield
+
+
+def _note(run: Run, recorder: AnyRecorder, number: int, episode: Episode) -> None:
+    """Have an episode written down as soon as it is over."""
+    recorder.note(run.number_of(number), episode)
 
 
 def next_size(episodes: int, seconds: float) -> int:

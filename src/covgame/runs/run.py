@@ -193,13 +193,15 @@ class Run(ABC):
         return facts_table(self.facts()) + self._further_html()
 
     def episodes(self) -> Iterator[RecordedEpisode]:
-        """The recorded episodes, one after the other; however many there are, few are in memory.
+        """The recorded episodes, one at a time; no more than a file of them is in memory.
+
+        These are the episodes that the run itself has played, without data it started from.
 
         Returns:
             An iterator over episodes with ``state``, ``action``, ``reward``, ``next_state``
-            (arrays with a number per step), ``terminated``, ``truncated``, ``seed``, and in words
-            ``states`` and ``actions``. If observations were kept, ``observations`` has one more
-            than there are steps.
+            (arrays, a number per step), ``states`` and ``actions`` (the same as names),
+            ``terminated``, ``truncated`` and ``seed``. If observations were kept, ``observations``
+            has one more entry than there are steps: the last is what the episode ended in.
 
         Raises:
             BadInput: No episodes were recorded.
@@ -216,8 +218,8 @@ class Run(ABC):
     def steps(self, columns: Sequence[str] | None = None) -> Any:
         """All recorded steps as an Arrow table; pandas and polars take it as it is.
 
-        ``run.steps().to_pandas()`` and ``polars.from_arrow(run.steps())`` do. A table of all steps
-        is in memory; ``episodes`` is for those who have more of them than that.
+        Try ``run.steps().to_pandas()`` or ``polars.from_arrow(run.steps())``. The whole table is in
+        memory; where that is too much, go through ``run.episodes()``.
 
         Args:
             columns: Which columns, all if left out.

@@ -111,7 +111,7 @@ def given_facts(run: Run) -> Facts:
     total = int(run.counts.visits.sum())
     played = total - sum(one.steps for one in run.given)
     from_data = [
-        f"{number(one.steps)} visits from {one.name} ({number(one.episodes)} episodes)"
+        f"{number(one.steps)} from {one.name} ({number(one.episodes)} episodes)"
         for one in run.given
     ]
     cut = sum(one.left_out for one in run.given)

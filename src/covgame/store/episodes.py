@@ -115,11 +115,14 @@ class EpisodeWriter:
 
     def add(self, block: Block) -> None:
         """Take at most ``room`` episodes, and have a shard written if that has filled it."""
-        if not len(block):
-            return
-        self.open_tables.append(as_table(block, self.keeping))
-        full = len(block) == self.room
-        self.n_episodes += len(block)
+        if len(block):
+            self.append(as_table(block, self.keeping), len(block))
+
+    def append(self, table: pa.Table, episodes: int) -> None:
+        """The same with the steps of so many episodes as a table."""
+        self.open_tables.append(table)
+        full = episodes == self.room
+        self.n_episodes += episodes
         if full:
             self.wait()
             self.pending = self.thread.submit(self._write, self.open_tables)

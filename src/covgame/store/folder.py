@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from covgame.errors import BadInput
-from covgame.jsonfile import read_json
+from covgame.jsonfile import is_file, read_json
 from covgame.names import Names
 
 FORMAT = "covgame-run/2"
@@ -30,9 +30,11 @@ RESULT = "result.json"
 MODEL = "model.json"
 TARGET = "target.json"
 EPISODES = "episodes"
+GIVEN = "given"
 STATES = "states.json"
 NAMES = "names.json"
 CERTIFICATE = "certificate.json"
+JOURNAL = "journal"
 
 
 class RunFolder:
@@ -55,7 +57,7 @@ class RunFolder:
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for leftover in (COUNTS, RESULT, STATES, NAMES, CERTIFICATE):
+            for leftover in (COUNTS, RESULT, STATES, NAMES, CERTIFICATE, JOURNAL):
                 (path / leftover).unlink(missing_ok=True)
             for name, text in files.items():
                 write_whole(path / name, text.encode())
@@ -67,10 +69,20 @@ class RunFolder:
         return folder
 
     @classmethod
+    def around(cls, path: str | Path) -> RunFolder | None:
+        """The run that ``path`` is, or among whose given data (``RUN/given/00``) it is."""
+        above = Path(path).absolute().parent
+        if is_file(str(Path(path) / MANIFEST)):
+            return cls.open(path)
+        if above.name == GIVEN and is_file(str(above.parent / MANIFEST)):
+            return cls.open(above.parent)
+        return None
+
+    @classmethod
     def open(cls, path: str | Path) -> RunFolder:
         """An existing run, or an error that says what is wrong with it."""
         path = Path(path)
-        if not (path / MANIFEST).is_file():
+        if not is_file(str(path / MANIFEST)):
             raise BadInput(f"{path} is no run: it holds no {MANIFEST}")
         manifest = read_json(path / MANIFEST)
         if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, *OLDER):

@@ -286,26 +286,8 @@ class RecordedEpisodes:
         """What a learner counts of the episodes ``first`` to ``last`` - 1."""
         counts = Counts(self.shape, pooled=pooled)
         for steps in self.steps(first, last):
-            add_steps(counts, steps, over=steps["terminated"] | _cut_short(steps, self.shape))
+            counts.add_steps(steps, steps["terminated"] | _cut_short(steps, self.shape))
         return counts
-
-
-def add_steps(counts: Counts, steps: Columns, *, over: BoolArray) -> None:
-    """Count whole episodes; after the steps that ``over`` marks nobody gets any further."""
-    shape = counts.shape
-    stage, state, action = (steps[name].astype(np.int64) for name in ("stage", "state", "action"))
-    successor = np.where(over, END, steps["next_state"])
-    cell = stage * shape.pairs + state * shape.actions + action
-    counts.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
-    earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
-    counts.reward_sums += earned.reshape(shape.hsa)
-    counts.starts += np.bincount(state[stage == 0], minlength=shape.states)
-    counts.n_episodes += int((stage == 0).sum())
-    moves = over | (successor >= 0)
-    row = (cell % shape.pairs if counts.pooled else cell)[moves]
-    width = shape.states + 1
-    pairs, times = np.unique(row * width + successor[moves] + 1, return_counts=True)
-    counts.table.add_many(pairs // width, pairs % width - 1, times)
 
 
 def _cut_short(steps: Columns, shape: Shape) -> BoolArray:

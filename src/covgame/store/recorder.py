@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from covgame.episodes import Block
+from covgame.episodes import Block, Episode
 from covgame.errors import BadInput
 from covgame.store.episodes import PLAY_AGAIN, RESTORE, EpisodeWriter, recorded_episodes
 from covgame.store.folder import RunFolder
+from covgame.store.journal import Journal, holds_episodes
+from covgame.store.lock import WriteLock
 from covgame.store.observations import Keeping, Space
 
 SECONDS_PER_CHECKPOINT = 5.0
@@ -62,7 +64,17 @@ class Recorder:
         self, folder: RunFolder, horizon: int, played: int, source: Source, to_save: ToSave
     ) -> None:
         self.folder, self.source, self.to_save = folder, source, to_save
-        if not source.repeats and recorded_episodes(folder.episodes) != played:
+        self.lock = WriteLock(folder.path)
+        try:
+            self._open(horizon, played)
+        except BaseException:
+            self.lock.release()
+            raise
+
+    def _open(self, horizon: int, played: int) -> None:
+        folder, source = self.folder, self.source
+        stale = recorded_episodes(folder.episodes) != played or holds_episodes(folder.path)
+        if not source.repeats and stale:
             raise BadInput(
                 f"{folder.path} was written to since it was opened; wait until the other process "
                 "is done, and resume again"
@@ -73,8 +85,15 @@ class Recorder:
         self.writer = EpisodeWriter(
             folder.episodes, horizon, played, advice=advice, keeping=keeping
         )
+        self.journal = None if source.repeats else Journal(folder.path, keeping)
         self.saved = time.monotonic()
         self.named: int | None = None  # states in states.json
+
+    def note(self, number: int, episode: Episode) -> None:
+        """Write an episode down at once; a block of them follows later."""
+        if self.journal is not None:
+            keys, labels = self.source.state_keys or [], self.source.state_labels or []
+            self.journal.add(number, episode, keys, labels)
 
     @property
     def room(self) -> int:
@@ -93,11 +112,16 @@ class Recorder:
 
     def close(self, *, whole: bool) -> None:
         """Write what is still in memory; if it is not ``whole``, the episodes alone."""
-        if whole:
-            self.checkpoint()
-        else:
-            self._save_episodes()
-        self.writer.close()
+        try:
+            if whole:
+                self.checkpoint()
+            else:
+                self._save_episodes()
+            self.writer.close()
+            if self.journal is not None:
+                self.journal.close()
+        finally:
+            self.lock.release()
 
     def checkpoint(self) -> None:
         """Save what was learnt so far, and before it all that it was learnt from."""
@@ -108,6 +132,8 @@ class Recorder:
     def _save_episodes(self) -> None:
         self._name_states()
         self.writer.flush()
+        if self.journal is not None:
+            self.journal.begin_anew(self.writer.n_episodes, self.named or 0)
 
     def _name_states(self) -> None:
         """No shard may speak of a state that nobody could look up."""
@@ -124,7 +150,11 @@ class CountsRecorder:
 
     def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
         self.folder, self.to_save = folder, to_save
+        self.lock = WriteLock(folder.path)
         self.saved = time.monotonic()
+
+    def note(self, number: int, episode: Episode) -> None:
+        """Nobody sees an episode here."""
 
     def add(self, block: Block) -> None:
         """Save the counts now and then."""
@@ -134,8 +164,11 @@ class CountsRecorder:
 
     def close(self, *, whole: bool) -> None:
         """Write what is still in memory, if it is ``whole``."""
-        if whole:
-            self.checkpoint()
+        try:
+            if whole:
+                self.checkpoint()
+        finally:
+            self.lock.release()
 
     def checkpoint(self) -> None:
         """Save what was counted so far."""

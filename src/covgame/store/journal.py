@@ -1,0 +1,189 @@
+"""Episodes that are not in a shard yet, one after the other, so that a killed process loses none.
+
+An entry is written when its episode is over, in one piece and with a checksum, to a file that
+outlives the process. Shards take entries over every few seconds, and the journal begins anew. After
+a kill only what is complete counts: reading stops at the first entry that is torn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from covgame.episodes import Episode, as_block
+from covgame.errors import BadInput
+from covgame.store.episodes import EpisodeWriter, as_table, recorded_episodes
+from covgame.store.folder import JOURNAL, RunFolder
+from covgame.store.lock import WriteLock, is_locked
+from covgame.store.observations import Keeping
+
+START = b"covgame-journal/1\n"
+FRAME = struct.Struct("<II")  # bytes of the entry, their checksum
+HEAD = struct.Struct("<qqqq?q")  # episode, steps, ended in, seed, cut short, bytes of names
+NONE = -(2**62)
+ARROW = b"\xff\xff\xff\xff"
+"""With which a stream of Arrow's begins; states are never so negative."""
+
+
+class Journal:
+    """Takes down episodes as they end."""
+
+    def __init__(self, folder: Path, keeping: Keeping | None = None) -> None:
+        self.path, self.keeping = folder / JOURNAL, keeping
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+        self.file = os.open(self.path, flags, 0o644)
+        self.end = 0  # of the last whole entry
+        self.last = -1  # its episode
+        self.named = 0  # states that some file knows already
+        self._write(START)
+
+    def add(
+        self, number: int, episode: Episode, keys: Sequence[str], labels: Sequence[str]
+    ) -> None:
+        """Write an episode down, with the states that were new in it."""
+        names = b""
+        if len(keys) > self.named:
+            new = slice(self.named, len(keys))
+            names = json.dumps([self.named, keys[new], labels[new]]).encode()
+        if self.keeping is None:
+            columns = (episode.state, episode.action, episode.reward, episode.next_state)
+            body = b"".join([column.tobytes() for column in columns])
+        else:
+            body = _as_arrow(as_table(as_block(number, [episode]), self.keeping))
+        ended_in = NONE if episode.ended_in is None else episode.ended_in
+        seed = NONE if episode.seed is None else episode.seed
+        about = (number, len(episode), ended_in, seed, episode.cut_short, len(names))
+        entry = HEAD.pack(*about) + names + body
+        self._write(FRAME.pack(len(entry), zlib.crc32(entry)) + entry)
+        self.last, self.named = number, len(keys)
+
+    def _write(self, content: bytes) -> None:
+        """In one piece, or not at all."""
+        written = os.write(self.file, content)
+        if written < len(content):
+            os.ftruncate(self.file, self.end)
+            raise OSError(f"{self.path}: there is no room left on the disk")
+        self.end += written
+
+    def begin_anew(self, n_recorded: int, named: int) -> None:
+        """Forget what is in the shards by now, if that is all there is."""
+        self.named = named
+        if self.last < n_recorded and self.end > len(START):
+            os.ftruncate(self.file, len(START))
+            os.lseek(self.file, len(START), os.SEEK_SET)
+            self.end = len(START)
+
+    def close(self) -> None:
+        """Write no more; an empty journal goes away."""
+        os.close(self.file)
+        if self.end == len(START):
+            self.path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An episode of a journal."""
+
+    number: int
+    table: pa.Table
+    first: int  # the number of the first state that was new
+    keys: list[str]
+    labels: list[str]
+
+
+def read_journal(path: Path) -> Iterator[Entry]:
+    """The whole entries of a journal, up to the first that is not."""
+    content = path.read_bytes() if path.is_file() else b""
+    if not content.startswith(START):
+        return
+    place = len(START)
+    while place + FRAME.size <= len(content):
+        size, checksum = FRAME.unpack_from(content, place)
+        entry = content[place + FRAME.size : place + FRAME.size + size]
+        if len(entry) < size or zlib.crc32(entry) != checksum:
+            return
+        yield _decoded(entry)
+        place += FRAME.size + size
+
+
+def holds_episodes(folder: Path) -> bool:
+    """Whether there are episodes in a journal that no shard may have taken over."""
+    return next(read_journal(folder / JOURNAL), None) is not None
+
+
+def _decoded(entry: bytes) -> Entry:
+    number, steps, ended_in, seed, cut_short, size = HEAD.unpack_from(entry)
+    names, body = entry[HEAD.size : HEAD.size + size], entry[HEAD.size + size :]
+    if body.startswith(ARROW):
+        table = pa.ipc.open_stream(body).read_all()
+    else:
+        state, action, _, following = np.frombuffer(body, dtype=np.int64).reshape(4, steps)
+        reward = np.frombuffer(body, dtype=np.float64).reshape(4, steps)[2]
+        shown = (None if value == NONE else value for value in (ended_in, seed))
+        ended = dict(zip(("ended_in", "seed"), shown, strict=True))
+        episode = Episode(state, action, reward, following, cut_short=cut_short, **ended)
+        table = as_table(as_block(number, [episode]))
+    return Entry(number, table, *(json.loads(names) if names else (0, [], [])))
+
+
+def _as_arrow(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def recover(folder: RunFolder) -> int:
+    """Take over what a killed process has left in its journal; how many episodes that were.
+
+    While another process writes to the run, its journal is left alone.
+    """
+    path = folder.path / JOURNAL
+    if not path.is_file() or is_locked(folder.path):
+        return 0
+    with WriteLock(folder.path):
+        recorded = recorded_episodes(folder.episodes)
+        entries = [one for one in read_journal(path) if one.number >= recorded]
+        if [one.number for one in entries] != list(range(recorded, recorded + len(entries))):
+            raise BadInput(
+                f"{path} does not go on where the episodes in {folder.episodes} end; put them back "
+                f"from a copy, or remove {path}"
+            )
+        if entries:
+            _name_states(folder, entries)
+            _write_shards(folder, recorded, entries)
+        path.unlink()
+    return len(entries)
+
+
+def _name_states(folder: RunFolder, entries: Sequence[Entry]) -> None:
+    """No shard may speak of a state that nobody could look up."""
+    known = folder.load_states()
+    keys, labels = known if known is not None else ([], [])
+    labels = list(labels) if labels is not None else list(keys)
+    for one in entries:
+        if one.keys:
+            keys = [*keys[: one.first], *one.keys]
+            labels = [*labels[: one.first], *one.labels]
+    if keys:
+        folder.save_states(keys, labels)
+
+
+def _write_shards(folder: RunFolder, recorded: int, entries: Sequence[Entry]) -> None:
+    asked = folder.manifest
+    keeping = Keeping(asked.get("observation_space")) if asked.get("keep_observations") else None
+    folder.bring_up_to_date()
+    writer = EpisodeWriter(folder.episodes, asked["horizon"], recorded, keeping=keeping)
+    for one in entries:
+        writer.append(one.table, 1)
+    writer.flush()
+    writer.close()

@@ -1,0 +1,205 @@
+"""A killed process loses no episode that was over, and nobody writes to a run beside another."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import covgame as cg
+from covgame.errors import BadInput
+from covgame.store import journal as journals
+from covgame.store.episodes import recorded_episodes
+from covgame.store.folder import RunFolder
+from covgame.store.journal import Journal, read_journal, recover
+from covgame.store.lock import WriteLock, is_locked
+from tests.doors import Door
+
+LOGGING = '''
+import os, random, time
+
+
+class Logged:
+    """Says itself how many of its episodes are over: in a file, at once."""
+
+    actions, horizon = ("a", "b", "c"), 6
+
+    def __init__(self):
+        self.log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def reset(self, seed):
+        self.rng, self.place = random.Random(seed), 0
+        return "room 0"
+
+    def step(self, action):
+        time.sleep({seconds})
+        self.place += 1
+        over = self.place == 6 or (action == "c" and self.rng.random() < 0.3)
+        if over:
+            os.write(self.log, b".")
+        return f"room {self.rng.randrange(9)}", 1.0, over
+'''
+
+
+def killed(folder: Path, command: list[str], seconds: float) -> None:
+    """Run covgame, and kill it after a while."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "covgame", *command],
+        cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    log = folder / "log"
+    while process.poll() is None and not (log.exists() and log.stat().st_size > 5):
+        time.sleep(0.01)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["plain", "observations"])
+@pytest.mark.parametrize("command", ["cover", "explore"])
+def test_at_most_the_episode_being_played_is_lost(
+    command: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logged.py").write_text(LOGGING.replace("{seconds}", "0.001"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    asked = {
+        "cover": ["--target", "uniform:400/pair"],
+        "explore": ["--epsilon", "0.1", "--most-states", "12"],
+    }
+    options = ["--keep-observations"] if kept else []
+    killed(
+        tmp_path,
+        [command, "py:logged:Logged", *asked[command], *options, "--out", "run", "--quiet"],
+        random.Random(command).uniform(0.2, 0.6),
+    )
+    over = (tmp_path / "log").stat().st_size
+    assert over > 3
+    run = cg.load(tmp_path / "run")
+    assert over - 1 <= run.n_episodes <= over
+    assert run.notice is not None
+    read = list(run.episodes())
+    assert [one.number for one in read] == list(range(run.n_episodes))
+    if kept:
+        shown = [text for one in read for text in one.observations or []]
+        assert {json.loads(text) for text in shown} <= {f"room {i}" for i in range(9)}
+
+
+@pytest.mark.parametrize("name", ["gym:FrozenLake-v1", "Door"])
+def test_killed_and_resumed_it_is_the_run_it_would_have_been(name: str, tmp_path: Path) -> None:
+    """The journal of a run is put back as if it had been killed: after any number of episodes."""
+    env: Any = Door if name == "Door" else cg.make(name, 8)
+    whole = cg.cover(env, "uniform:20/pair", seed=4, out=tmp_path / "whole")
+    for number in (1, 17, whole.n_episodes // 2, whole.n_episodes):
+        path = tmp_path / str(number)
+        shutil.copytree(tmp_path / "whole", path)
+        as_killed(path, RunFolder.open(tmp_path / "whole"), number)
+        with pytest.warns(UserWarning, match=r"journal|counted again"):
+            again = cg.resume(path, env=env)
+        assert again.n_episodes == whole.n_episodes
+        assert (again.counts.visits == whole.counts.visits).all()
+        assert cg.certify(path).episodes == whole.n_episodes
+        assert not (path / "journal").exists()
+
+
+def as_killed(path: Path, whole: RunFolder, number: int) -> None:
+    """As if only the journal had the first so many episodes."""
+    run = cg.load(whole.path, env=Door if "Door" in str(whole.manifest["environment"]) else None)
+    keys, labels = whole.load_states() or ([], [])
+    for file in ("counts.npz", "result.json", "states.json"):
+        (path / file).unlink(missing_ok=True)
+    shutil.rmtree(path / "episodes")
+    manifest = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps({**manifest, "state": "running"}))
+    journal, known = Journal(path), 0
+    for episode in list(run.episodes())[:number]:
+        known = max(known, int(episode.state.max()) + 1, int(episode.next_state.max()) + 1)
+        names = (keys[:known], (labels or [])[:known]) if keys else ([], [])
+        journal.add(episode.number, episode.as_counted(run.source.shape.horizon), *names)
+    os.close(journal.file)
+
+
+def test_what_is_torn_does_not_count(tmp_path: Path) -> None:
+    """Cut off anywhere, a journal gives the entries before; a flipped bit ends it there."""
+    cg.cover(Door, "uniform:3/pair", out=tmp_path / "run")
+    whole = RunFolder.open(tmp_path / "run")
+    shutil.copytree(tmp_path / "run", tmp_path / "killed")
+    as_killed(tmp_path / "killed", whole, 5)
+    path = tmp_path / "killed" / "journal"
+    content = path.read_bytes()
+    entries = list(read_journal(path))
+    assert [one.number for one in entries] == [0, 1, 2, 3, 4]
+    found = set()
+    for size in range(len(content)):
+        path.write_bytes(content[:size])
+        found.add(len(list(read_journal(path))))
+    assert found == {0, 1, 2, 3, 4}
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(journals.START), len(content), 60).tolist():
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert len(list(read_journal(path))) < 5
+    path.write_bytes(content[: len(content) // 2])
+    folder = RunFolder.open(tmp_path / "killed")
+    recovered = recover(folder)
+    assert 0 < recovered < 5
+    assert recorded_episodes(folder.episodes) == recovered
+    assert recover(folder) == 0
+
+
+def test_shards_take_the_journal_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always_saved: None
+) -> None:
+    """What is in both counts once."""
+    sizes = []
+    real = Journal.begin_anew
+
+    def noting(self: Journal, recorded: int, named: int) -> None:
+        sizes.append(self.end)
+        real(self, recorded, named)
+        assert self.end == len(journals.START)
+
+    monkeypatch.setattr(Journal, "begin_anew", noting)
+    cg.cover(Door, "uniform:9/pair", out=tmp_path)
+    assert len(sizes) > 2
+    assert max(sizes) > len(journals.START)
+    assert not (tmp_path / "journal").exists()
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    cg.cover(Door, "uniform:50/pair", max_episodes=3, out=tmp_path)
+    other = tmp_path.parent / "lock.py"
+    other.write_text(
+        "import sys, pathlib\n"
+        "from covgame.store.lock import WriteLock\n"
+        "lock = WriteLock(pathlib.Path(sys.argv[1])); print('held', flush=True); input()\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, str(other), str(tmp_path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    assert is_locked(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+    with pytest.raises(BadInput, match="another process is writing"):
+        cg.resume(tmp_path, env=Door, max_episodes=100)
+    assert len(list(cg.load(tmp_path, env=Door).episodes())) == 3  # reading goes on
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
+    process.kill()
+    process.communicate()
+    assert not is_locked(tmp_path)
+    assert cg.resume(tmp_path, env=Door, max_episodes=1000).covered
+    with WriteLock(tmp_path):
+        assert is_locked(tmp_path)
