@@ -136,6 +136,15 @@ def test_names_longer_than_files_have() -> None:
         assert "there is no" in done.stderr
 
 
+def test_a_folder_that_nobody_may_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Path) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(BadInput, match="cannot be read: Permission denied"):
+        open_data(tmp_path)
+
+
 # ------------------------------------------------------------------------------- shards
 
 

@@ -342,7 +342,15 @@ def _numbering(
 
 
 def _origin(name: str, columns: Mapping[str, str]) -> Origin:
-    """Which reader reads it; heavy libraries are imported by those who need them."""
+    """Which reader reads it, if somebody may."""
+    try:
+        return _reader_of(name, columns)
+    except OSError as error:
+        raise BadInput(f"{name} cannot be read: {error.strerror or error}") from error
+
+
+def _reader_of(name: str, columns: Mapping[str, str]) -> Origin:
+    """Heavy libraries are imported by those who need them."""
     if name.startswith(MINARI):
         from covgame.data.minari_data import minari_by_id
 
