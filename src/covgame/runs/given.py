@@ -61,13 +61,14 @@ def read_given(data: AnyData | None, environment: Environment, source: Source) -
     if data is None:
         return []
     from covgame.data.dataset import Numbering, check_different, open_data
+    from covgame.data.fitting import check_fits
 
     paths = [data] if isinstance(data, str | Path) else list(data)
     numbering = Numbering.of_source(source)
     horizon = environment.horizon
     check_different(paths)
     opened = [open_data(path, numbering=numbering, horizon=horizon) for path in paths]
-    return [
+    given = [
         Given(
             one.name,
             one.n_steps,
@@ -79,6 +80,11 @@ def read_given(data: AnyData | None, environment: Environment, source: Source) -
         )
         for one in opened
     ]
+    model = environment.model
+    if model is not None:
+        for one in given:
+            check_fits(one.name, one.counts, model.transitions, model.names)
+    return given
 
 
 def write_given(path: Path, given: Sequence[Given]) -> None:
