@@ -344,11 +344,32 @@ def test_data_are_not_written_over_by_their_copies(tmp_path: Path) -> None:
     assert open_data(tmp_path / "out" / "given" / "00").n_episodes == run.n_episodes
 
 
+def anything_goes(path: Path) -> str:
+    """A model in which all steps of ``SMALL`` can happen, and stages differ."""
+    ends = [0.2, 0.1, 0.1, 0.1]
+    about = {
+        "format": "covgame-mdp/1",
+        "horizon": 4,
+        "states": 5,
+        "actions": 3,
+        "initial": [0.2] * 5,
+        "transitions": [
+            [stage, state, action, there, end if there is None else (1 - end) / 5]
+            for stage, end in enumerate(ends)
+            for state in range(5)
+            for action in range(3)
+            for there in (*range(5), None)
+        ],
+    }
+    path.write_text(json.dumps(about))
+    return str(path)
+
+
 @pytest.mark.parametrize("options", [{}, {"stage_dependent": True}])
 def test_data_may_show_what_came_after_the_last_stage(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    name = "garnet:states=5,actions=3,horizon=4"  # its stages differ
+    name = anything_goes(tmp_path / "world.json")
     path = write(tmp_path / "steps.parquet", SMALL)
     assert max(SMALL["stage"]) == 3
     run = cg.cover(name, "uniform:4/pair", start_from=path, out=tmp_path / "out", **options)
@@ -360,7 +381,7 @@ def test_data_that_change_while_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "steps.parquet", {**without(SMALL, "stage"), "reward": [0.0] * 13})
-    count = Dataset.counts
+    world, count = anything_goes(tmp_path / "world.json"), Dataset.counts
 
     def somebody_writes(self: Dataset, *args: Any, **kwargs: Any) -> Any:
         found = count(self, *args, **kwargs)
@@ -369,7 +390,7 @@ def test_data_that_change_while_they_are_read(
 
     monkeypatch.setattr(Dataset, "counts", somebody_writes)
     with pytest.raises(BadInput, match=r"steps\.parquet has changed while it was read"):
-        cg.cover(GRID, "uniform:2/pair", start_from=path, out=tmp_path / "out")
+        cg.cover(world, "uniform:2/pair", start_from=path, out=tmp_path / "out")
     assert not (tmp_path / "out" / "run.json").exists()
 
 

@@ -14,6 +14,7 @@ from covgame.arrays import sum_by_index
 from covgame.data.asked import AnyTarget, Asked, as_request, ask_of, world_of
 from covgame.data.dataset import Dataset, horizon_of_runs, open_all
 from covgame.data.evidence import Evidence, gather
+from covgame.data.fitting import check_fits
 from covgame.data.holes import Hole, holes
 from covgame.data.proofs import Proofs, prove
 from covgame.errors import BadInput, Row, SolverFailed
@@ -423,6 +424,9 @@ def audit(
     if epsilon is not None and all(one.has_rewards for one in datasets):
         paid = _range(reward_range)
     counts = gather(datasets, shape)
+    if environment is not None and environment.model is not None:
+        said = " and ".join(one.name for one in datasets)
+        check_fits(said, counts, environment.model.transitions, environment.model.names)
     evidence = Evidence(datasets, shape, environment, names, counts, delta, paid, stage_dependent)
     asked = ask_of(evidence, request)
     found = Audit(evidence, asked, _said(request, asked), at_any_price=at_any_price)

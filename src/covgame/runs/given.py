@@ -60,13 +60,19 @@ def read_given(data: AnyData | None, environment: Environment, source: Source) -
     if data is None:
         return []
     from covgame.data.dataset import Numbering, check_different, open_data
+    from covgame.data.fitting import check_fits
 
     paths = [data] if isinstance(data, str | Path) else list(data)
     numbering = Numbering.of_source(source)
     horizon = environment.horizon
     check_different(paths)
     opened = [open_data(path, numbering=numbering, horizon=horizon) for path in paths]
-    return [_given(one, source.shape) for one in opened]
+    given = [_given(one, source.shape) for one in opened]
+    model = environment.model
+    if model is not None:
+        for one in given:
+            check_fits(one.name, one.counts, model.transitions, model.names)
+    return given
 
 
 def _given(data: Dataset, shape: Shape) -> Given:
