@@ -167,6 +167,18 @@ def case(seed: int, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]
     return about, rows
 
 
+def means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The mean loss over errands of one kind, for every dataset and what was added to it."""
+    kinds = list(dict.fromkeys((row["seed"], row["errand"], row["data"]) for row in rows))
+    found = []
+    for seed, errand, data in kinds:
+        asked = {"seed": seed, "errand": errand, "data": data}
+        losses = [row["loss"] for row in rows if asked.items() <= row.items()]
+        mean, worst = float(np.mean(losses)), max(losses)
+        found.append({**asked, "errands": len(losses), "loss": mean, "worst": worst})
+    return found
+
+
 def main() -> None:
     """Every seed its own dataset."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -180,7 +192,7 @@ def main() -> None:
             cases.append(about)
             rows += measured
             print(about, flush=True)
-    _results.write("offline", rows, cases=cases)
+    _results.write("offline", means(rows), cases=cases)
 
 
 if __name__ == "__main__":
