@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covgame as cg
-from covgame.cli.audit import parse_columns
 from covgame.cli.main import main
+from covgame.cli.options import parse_columns
 from covgame.data import audit as audit_module
 from covgame.data import steps as steps_module
 from covgame.errors import BadInput, UnreachableTarget

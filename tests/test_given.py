@@ -239,6 +239,30 @@ def test_agreement_of_stages_is_what_steps_in_random_order_would_show() -> None:
     assert (once.pool.total == np.bincount(cells % 3, minlength=3)).all()  # type: ignore[union-attr]
 
 
+def test_columns_of_a_table_may_have_other_names(tmp_path: Path) -> None:
+    cg.cover(GRID, "uniform:2", out=tmp_path / "first")
+    table = pq.read_table(tmp_path / "first" / "episodes").rename_columns(
+        ["trip", "h", "s", "a", "paid", "then", "terminated", "truncated"]
+    )
+    pq.write_table(table, tmp_path / "theirs.parquet")
+    asked = {"episode": "trip", "state": "s", "action": "a", "reward": "paid", "next_state": "then"}
+    path = str(tmp_path / "theirs.parquet")
+    named = cg.cover(GRID, "uniform:3", start_from=path, columns=asked, seed=4)
+    ours = cg.cover(GRID, "uniform:3", start_from=tmp_path / "first", seed=4)
+    assert (named.given_visits == ours.given_visits).all()
+    assert named.n_episodes == ours.n_episodes
+    said = ",".join(f"{mine}={theirs}" for mine, theirs in asked.items())
+    done = covgame(
+        *("cover", GRID, "--target", "uniform:3", "--from", path, "--columns", said, "--json"),
+        *("--out", str(tmp_path / "run"), "--seed", "4"),
+    )
+    assert json.loads(done.stdout)["episodes"] == ours.n_episodes
+    for command, more in (("cover", []), ("explore", ["--epsilon", "1"])):
+        refused = covgame(command, GRID, *more, "--columns", "state=s")
+        assert refused.returncode == 2
+        assert "there are none" in refused.stderr
+
+
 # ----------------------------------------------------------------------- explore and identify
 
 

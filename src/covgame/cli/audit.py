@@ -9,7 +9,7 @@ import click
 import covgame
 from covgame.cli.completion import complete_env, complete_target
 from covgame.cli.messages import print_json, say_unless
-from covgame.cli.options import TARGETS, as_range, common_options
+from covgame.cli.options import TARGETS, as_range, common_options, parse_columns
 from covgame.errors import BadInput
 
 NO_TARGET = "no target given: every action in every state 10 times, at any stage (uniform:10/pair)"
@@ -143,18 +143,3 @@ def audit(
         print_json(answer)
     else:
         click.echo(text)
-
-
-def parse_columns(text: str | None) -> dict[str, str] | None:
-    """``state=s,action=a`` as a dictionary."""
-    if text is None:
-        return None
-    found: dict[str, str] = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
-        ours, equals, theirs = (word.strip() for word in part.partition("="))
-        if not (equals and ours and theirs):
-            raise BadInput(f"--columns {text}: write ours=theirs, such as state=s, not {part!r}")
-        if ours in found:
-            raise BadInput(f"--columns {text}: {ours} stands there twice")
-        found[ours] = theirs
-    return found

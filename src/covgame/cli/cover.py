@@ -9,10 +9,17 @@ from typing import Literal
 import click
 
 from covgame.cli.messages import say_unless
-from covgame.cli.options import common_options, data_options, reading_options, world_and_target
+from covgame.cli.options import (
+    common_options,
+    data_options,
+    parse_columns,
+    reading_options,
+    world_and_target,
+)
 from covgame.cli.playing import finish
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
 from covgame.runs.cover import start
+from covgame.runs.given import From
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import as_environment
@@ -82,6 +89,7 @@ def cover(
     planner: str | None,
     adversary: str | None,
     data: tuple[str, ...],
+    columns: str | None,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -106,6 +114,8 @@ def cover(
         say_unless(quiet, NO_TARGET)
     else:
         say_unless(quiet, per_stage_hint(environment, target))
-    run = start(environment, target or DEFAULT_TARGET, settings, data or None)
+    run = start(
+        environment, target or DEFAULT_TARGET, settings, From.of(data, parse_columns(columns))
+    )
     create_folder(run, out)
     finish(run, as_json, quiet)

@@ -7,9 +7,16 @@ from typing import Literal
 
 import click
 
-from covgame.cli.options import common_options, data_options, learning_options, reading_options
+from covgame.cli.options import (
+    common_options,
+    data_options,
+    learning_options,
+    parse_columns,
+    reading_options,
+)
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
+from covgame.runs.given import From
 from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
@@ -39,6 +46,7 @@ def explore(
     stage_dependent: bool,
     force: bool,
     data: tuple[str, ...],
+    columns: str | None,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -57,7 +65,10 @@ def explore(
         most_states=most_states, keep_observations=keep_observations,
     )  # fmt: skip
     run = start(
-        as_environment(env, horizon, states, actions), settings, force=force, data=data or None
+        as_environment(env, horizon, states, actions),
+        settings,
+        force=force,
+        data=From.of(data, parse_columns(columns)),
     )
     if not quiet:
         announce(run)

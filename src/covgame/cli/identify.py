@@ -13,10 +13,12 @@ from covgame.cli.options import (
     common_options,
     data_options,
     learning_options,
+    parse_columns,
     reading_options,
 )
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
+from covgame.runs.given import From
 from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
@@ -67,6 +69,7 @@ def identify(
     prune: bool,
     force: bool,
     data: tuple[str, ...],
+    columns: str | None,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -86,7 +89,10 @@ def identify(
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")
     run = start(
-        as_environment(env, horizon, states, actions), settings, force=force, data=data or None
+        as_environment(env, horizon, states, actions),
+        settings,
+        force=force,
+        data=From.of(data, parse_columns(columns)),
     )
     if not quiet:
         announce(run)

@@ -11,6 +11,7 @@ import click
 
 from covgame.cli.completion import complete_env, complete_target
 from covgame.cli.messages import fail
+from covgame.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -83,8 +84,15 @@ def reading_options(command: Command) -> Command:
     return command
 
 
+COLUMNS = (
+    "what their columns are called, as OURS=THEIRS: state=s,action=a,done=over; state=x+y makes a "
+    "state of two columns."
+)
+
+
 def data_options(command: Command) -> Command:
     """``--from``: data that a run starts from."""
+    command = click.option("--columns", help=f"Of tables of --from: {COLUMNS}")(command)
     option = click.option(
         "--from",
         "data",
@@ -167,3 +175,18 @@ def as_range(text: str) -> tuple[float, float]:
     except ValueError:
         raise click.UsageError(f"a range is LO,HI, two numbers, not {text!r}") from None
     return low, high
+
+
+def parse_columns(text: str | None) -> dict[str, str] | None:
+    """``state=s,action=a`` as a dictionary."""
+    if text is None:
+        return None
+    found: dict[str, str] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        ours, equals, theirs = (word.strip() for word in part.partition("="))
+        if not (equals and ours and theirs):
+            raise BadInput(f"--columns {text}: write ours=theirs, such as state=s, not {part!r}")
+        if ours in found:
+            raise BadInput(f"--columns {text}: {ours} stands there twice")
+        found[ours] = theirs
+    return found

@@ -68,14 +68,14 @@ class TableReader:
         for ours in ("state", "action"):
             if ours not in called:
                 raise BadInput(
-                    f"{path} has no column {ours}; covgame audit takes --columns {ours}=NAME, "
-                    f"elsewhere rename it. It has {', '.join(there)}"
+                    f"{path} has no column {ours}; say --columns {ours}=NAME. It has "
+                    f"{', '.join(there)}"
                 )
         if not any(name in called for name in BORDERS):
             raise BadInput(
                 f"{path} has no column episode, stage, terminated, truncated or done, so nothing "
-                "says where an episode is over; covgame audit takes --columns episode=NAME or "
-                f"done=NAME, elsewhere rename it. It has {', '.join(there)}"
+                "says where an episode is over; say --columns episode=NAME or done=NAME. It has "
+                f"{', '.join(there)}"
             )
         _check_single(path, there, called)
         return called

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.coverage import Coverage
-from covgame.runs.given import AnyData, load_given, read_given
+from covgame.runs.given import AnyData, From, load_given, read_given
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_has_folder
 from covgame.runs.saving import create_folder, environment_of
@@ -46,6 +46,7 @@ def cover(
     adversary: Adversary | str | None = None,
     keep_observations: bool = False,
     start_from: AnyData | None = None,
+    columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | bool | None = None,
 ) -> Coverage:
@@ -81,6 +82,8 @@ def cover(
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns, d3rlpy's
             arrays, ``minari:ID``). Their visits count, and only what is missing is played.
+        columns: What the columns of a table to start from are called, ours -> theirs:
+            ``{"state": "s", "action": "a"}``.
         out: A folder for the run. The episodes are written there as Parquet files, and a run that
             was stopped goes on with ``covgame.resume``.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
@@ -111,7 +114,12 @@ def cover(
     if target is None:
         say_default()
         target = DEFAULT_TARGET
-    run = start(as_environment(env, horizon, states, actions), target, settings, start_from)
+    run = start(
+        as_environment(env, horizon, states, actions),
+        target,
+        settings,
+        From.of(start_from, columns),
+    )
     if out is not None:
         create_folder(run, out)
     return to_the_end(run, progress)
@@ -127,7 +135,7 @@ def start(
     env: Any,
     target: AnyTarget,
     settings: CoverSettings,
-    data: AnyData | None = None,
+    data: From | None = None,
 ) -> Coverage:
     """A run before its first episode; ``data`` is what others have collected already."""
     environment = as_environment(env)

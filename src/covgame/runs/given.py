@@ -6,7 +6,7 @@ columns and with the state numbers of the run itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,22 @@ if TYPE_CHECKING:
 
 AnyData = str | Path | Sequence[str | Path]
 """A dataset, or several that add up."""
+
+
+@dataclass(frozen=True)
+class From:
+    """Data to start from, and what the columns of tables are called."""
+
+    paths: tuple[str | Path, ...]
+    columns: Mapping[str, str] | None = None  # our names -> theirs
+
+    @classmethod
+    def of(cls, data: AnyData | None, columns: Mapping[str, str] | None = None) -> From | None:
+        """As a user says it: one dataset, several, or none."""
+        paths = (data,) if isinstance(data, str | Path) else tuple(data or ())
+        if not paths and columns:
+            raise BadInput("--columns is about the tables of --from, and there are none")
+        return cls(paths, columns) if paths else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +71,19 @@ class Given:
         return {"data": self.name, "episodes": self.episodes, "steps": self.steps}
 
 
-def read_given(data: AnyData | None, environment: Environment, source: Source) -> list[Given]:
+def read_given(data: From | None, environment: Environment, source: Source) -> list[Given]:
     """Datasets for a run that is about to begin; states that are new to its source get numbers."""
     if data is None:
         return []
     from covgame.data.dataset import Numbering, check_different, open_data
     from covgame.data.fitting import check_fits
 
-    paths = [data] if isinstance(data, str | Path) else list(data)
     numbering = Numbering.of_source(source)
-    horizon = environment.horizon
-    check_different(paths)
-    opened = [open_data(path, numbering=numbering, horizon=horizon) for path in paths]
+    check_different(data.paths)
+    opened = [
+        open_data(path, numbering=numbering, horizon=environment.horizon, columns=data.columns)
+        for path in data.paths
+    ]
     given = [_given(one, source.shape) for one in opened]
     model = environment.model
     if model is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -10,7 +10,7 @@ from covgame.errors import BadInput
 from covgame.jsonfile import check_content
 from covgame.pac.principle import Suprema
 from covgame.runs.algorithms import algorithm_for, pay_of
-from covgame.runs.given import AnyData, load_given, read_given
+from covgame.runs.given import AnyData, From, load_given, read_given
 from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import (
@@ -47,6 +47,7 @@ def explore(
     keep_observations: bool = False,
     force: bool = False,
     start_from: AnyData | None = None,
+    columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | bool | None = None,
 ) -> Exploration:
@@ -86,6 +87,8 @@ def explore(
             ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
             environment, with actions chosen by what had been seen before, and none left out because
             of how it went.
+        columns: What the columns of a table to start from are called, ours -> theirs:
+            ``{"state": "s", "action": "a"}``.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
@@ -114,7 +117,9 @@ def explore(
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
-    run = cast("Exploration", start(environment, settings, force=force, data=start_from))
+    run = cast(
+        "Exploration", start(environment, settings, force=force, data=From.of(start_from, columns))
+    )
     return _to_the_end(run, out, progress)
 
 
@@ -141,6 +146,7 @@ def identify(
     keep_observations: bool = False,
     force: bool = False,
     start_from: AnyData | None = None,
+    columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | bool | None = None,
 ) -> Identification:
@@ -181,6 +187,8 @@ def identify(
             ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
             environment, with actions chosen by what had been seen before, and none left out because
             of how it went.
+        columns: What the columns of a table to start from are called, ours -> theirs:
+            ``{"state": "s", "action": "a"}``.
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
@@ -209,7 +217,10 @@ def identify(
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
-    run = cast("Identification", start(environment, settings, force=force, data=start_from))
+    run = cast(
+        "Identification",
+        start(environment, settings, force=force, data=From.of(start_from, columns)),
+    )
     return _to_the_end(run, out, progress)
 
 
@@ -226,7 +237,7 @@ def start(
     settings: LearnSettings,
     *,
     force: bool = False,
-    data: AnyData | None = None,
+    data: From | None = None,
 ) -> Exploration | Identification:
     """A run before its first episode; one that cannot end is refused, with what it would take.
 
@@ -263,7 +274,7 @@ def _opened(
     environment: Environment,
     settings: LearnSettings,
     folder: RunFolder | None = None,
-    data: AnyData | None = None,
+    data: From | None = None,
 ) -> Callable[[], Exploration | Identification]:
     """Open the source, and say how a run on it begins."""
     source = environment.open(
