@@ -176,6 +176,22 @@ def test_shards_take_the_journal_over(
     assert not (tmp_path / "journal").exists()
 
 
+@pytest.mark.parametrize("play", ["exact", "lazy"])
+def test_every_episode_is_noted_when_it_is_over(
+    play: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[int] = []
+    real = Journal.add
+
+    def noting(self: Journal, number: int, *about: Any) -> None:
+        noted.append(number)
+        real(self, number, *about)
+
+    monkeypatch.setattr(Journal, "add", noting)
+    run = cg.cover("gym:FrozenLake-v1", "uniform:3/pair", horizon=8, play=play, out=tmp_path)
+    assert noted == list(range(run.n_episodes))
+
+
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     cg.cover(Door, "uniform:50/pair", max_episodes=3, out=tmp_path)
     other = tmp_path.parent / "lock.py"

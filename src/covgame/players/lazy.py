@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from covgame.episodes import Block, Episode, as_block
+from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed
 from covgame.game.batches import plan_batch
 from covgame.game.game import EpisodeSource, Game
@@ -39,6 +39,7 @@ class BatchedPlayer:
         self.inner = inner_game(game)
         self.planning = self.playing = 0.0
         self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, most: int) -> Block:
         """One round of at most so many episodes."""
@@ -61,8 +62,11 @@ class BatchedPlayer:
             raise self.failure
         played: list[Episode] = []
         try:
-            for policy in policies:
-                played.append(self.source.play(policy, first + len(played)))
+            for number, policy in enumerate(policies, first):
+                episode = self.source.play(policy, number)
+                if self.note is not None:
+                    self.note(number, episode)
+                played.append(episode)
         except (EnvironmentFailed, KeyboardInterrupt) as error:
             self.failure = error
         return played

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.interruption import Indivisible, Interruption
+from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.players import external_player, player_for
@@ -72,7 +73,7 @@ def _blocks(
         return
     with one_step:
         player = player_for(run, task)
-    if recorder and isinstance(player, SteppedPlayer | PolicyStepped):
+    if recorder and isinstance(player, SteppedPlayer | PolicyStepped | BatchedPlayer):
         player.note = partial(_note, run, recorder)
     size = FIRST_BLOCK
     while not (task.over or run.budget_left == 0 or interruption.wanted):
