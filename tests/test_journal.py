@@ -22,7 +22,7 @@ from covgame.store import journal as journals
 from covgame.store.episodes import recorded_episodes
 from covgame.store.folder import RunFolder
 from covgame.store.journal import Journal, read_journal, recover
-from covgame.store.lock import WriteLock, is_locked
+from covgame.store.lock import WriteLock
 from tests.doors import Door
 
 LOGGING = '''
@@ -192,6 +192,28 @@ def test_every_episode_is_noted_when_it_is_over(
     assert noted == list(range(run.n_episodes))
 
 
+def test_a_simulated_run_plays_again_what_is_damaged(tmp_path: Path) -> None:
+    """Nobody looks at files that will be written anew."""
+    whole = cg.cover("chain:states=4,horizon=6", "uniform:20/pair", out=tmp_path / "whole")
+    cg.cover("chain:states=4,horizon=6", "uniform:20/pair", max_episodes=9, out=tmp_path / "run")
+    (tmp_path / "run" / "episodes" / "part-000000.parquet").write_bytes(b"damaged")
+    (tmp_path / "run" / "counts.npz").unlink()
+    again = cg.resume(tmp_path / "run", max_episodes=10**6)
+    assert (again.counts.visits == whole.counts.visits).all()
+
+
+def test_a_run_that_cannot_be_written_to_can_be_read(tmp_path: Path) -> None:
+    """A folder in the place of the lock: nobody can take it, and that is said in one sentence."""
+    cg.cover(Door, "uniform:50/pair", max_episodes=3, out=tmp_path)
+    (tmp_path / ".lock").unlink()
+    (tmp_path / ".lock").mkdir()
+    journal = Journal(tmp_path)
+    os.close(journal.file)
+    assert len(list(cg.load(tmp_path, env=Door).episodes())) == 3
+    with pytest.raises(BadInput, match="cannot be written to"):
+        cg.resume(tmp_path, env=Door, max_episodes=100)
+
+
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     cg.cover(Door, "uniform:50/pair", max_episodes=3, out=tmp_path)
     other = tmp_path.parent / "lock.py"
@@ -207,7 +229,8 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    assert is_locked(tmp_path)
+    with pytest.raises(BadInput, match="another process is writing"):
+        WriteLock(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
     with pytest.raises(BadInput, match="another process is writing"):
         cg.resume(tmp_path, env=Door, max_episodes=100)
@@ -215,7 +238,6 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
     process.kill()
     process.communicate()
-    assert not is_locked(tmp_path)
     assert cg.resume(tmp_path, env=Door, max_episodes=1000).covered
-    with WriteLock(tmp_path):
-        assert is_locked(tmp_path)
+    with WriteLock(tmp_path), pytest.raises(BadInput, match="another process is writing"):
+        WriteLock(tmp_path)

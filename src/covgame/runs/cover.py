@@ -24,9 +24,6 @@ from covgame.sources.environments import as_environment
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
 
-STEPS_TO_JUDGE = 1000
-"""After so many steps it is noticed if more than half of them led to states never seen before."""
-
 
 def cover(
     env: Any,

@@ -22,7 +22,7 @@ from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput
 from covgame.store.episodes import EpisodeWriter, as_table, recorded_episodes
 from covgame.store.folder import JOURNAL, RunFolder
-from covgame.store.lock import WriteLock, is_locked
+from covgame.store.lock import WriteLock
 from covgame.store.observations import Keeping
 
 START = b"covgame-journal/1\n"
@@ -145,12 +145,14 @@ def _as_arrow(table: pa.Table) -> bytes:
 def recover(folder: RunFolder) -> int:
     """Take over what a killed process has left in its journal; how many episodes that were.
 
-    While another process writes to the run, its journal is left alone.
+    While another process writes to the run, or where nobody may, the journal is left alone.
     """
     path = folder.path / JOURNAL
-    if not path.is_file() or is_locked(folder.path):
+    try:
+        lock = WriteLock(folder.path)
+    except BadInput:
         return 0
-    with WriteLock(folder.path):
+    with lock:
         recorded = recorded_episodes(folder.episodes)
         entries = [one for one in read_journal(path) if one.number >= recorded]
         if [one.number for one in entries] != list(range(recorded, recorded + len(entries))):
@@ -161,7 +163,7 @@ def recover(folder: RunFolder) -> int:
         if entries:
             _name_states(folder, entries)
             _write_shards(folder, recorded, entries)
-        path.unlink()
+        path.unlink(missing_ok=True)
     return len(entries)
 
 

@@ -16,7 +16,12 @@ class WriteLock:
     """Held by whoever writes to the folder of a run. Reading needs none."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self.file = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise BadInput(
+                f"{folder} cannot be written to: {error.strerror}; make it writable, or a copy"
+            ) from error
         if not _lock(self.file):
             os.close(self.file)
             raise BadInput(
@@ -32,17 +37,6 @@ class WriteLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-def is_locked(folder: Path) -> bool:
-    """Whether somebody is writing to a run."""
-    if not (folder / NAME).is_file():
-        return False
-    try:
-        WriteLock(folder).release()
-    except BadInput:
-        return True
-    return False
 
 
 def _lock(file: int) -> bool:

@@ -73,8 +73,9 @@ class Recorder:
 
     def _open(self, horizon: int, played: int) -> None:
         folder, source = self.folder, self.source
-        stale = recorded_episodes(folder.episodes) != played or holds_episodes(folder.path)
-        if not source.repeats and stale:
+        if not source.repeats and (
+            recorded_episodes(folder.episodes) != played or holds_episodes(folder.path)
+        ):
             raise BadInput(
                 f"{folder.path} was written to since it was opened; wait until the other process "
                 "is done, and resume again"
