@@ -1,0 +1,81 @@
+"""``python3 dev.py torture``: attack, and print what survived.
+
+Linux only: processes are forked, watched and struck by its own means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from torture.cases import Attack, Tally, carry_out
+from torture.faults import FAULT
+from torture.kills import KILLS
+from torture.signals import SIGNALS
+from torture.writers import WRITERS
+from torture.scenarios import SCENARIOS, Workshop, warm_up
+from torture.tables import as_text, write_results
+
+ATTACKS: tuple[Attack, ...] = (KILLS, FAULT, SIGNALS, WRITERS)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out what is asked for; the exit code says whether all survived."""
+    asked = _parser().parse_args(arguments)
+    folder = asked.work or Path(tempfile.mkdtemp(prefix="torture-"))
+    workshop = Workshop(folder.resolve(), short=asked.short)
+    attacks = [one for one in ATTACKS if asked.only is None or one.name in asked.only.split(",")]
+    _get_ready(workshop)
+    tallies = [_attacked(one, workshop, asked) for one in attacks]
+    print(as_text(tallies))
+    if asked.out is not None:
+        write_results(asked.out, tallies)
+    failed = sum(len(one.failures) for one in tallies)
+    if not failed and asked.work is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
+
+
+def _get_ready(workshop: Workshop) -> None:
+    began = time.monotonic()
+    workshop.make_files()
+    warm_up(workshop, list(SCENARIOS.values()))
+    print(f"ready after {time.monotonic() - began:.0f} s, in {workshop.folder}", flush=True)
+
+
+def _attacked(attack: Attack, workshop: Workshop, asked: argparse.Namespace) -> Tally:
+    attack.prepare(workshop)
+    if asked.verbose:
+        for name, ending in workshop.endings.items():
+            print(f"  {ending.seconds:6.2f} s  {name}")
+    size = attack.size(workshop)
+    numbers = list(range(asked.most or size)) if asked.case is None else [asked.case]
+    print(f"{attack.name}: {len(numbers)} cases", flush=True)
+    tally = carry_out(attack, workshop, asked.seed, numbers, asked.jobs)
+    print(f"  {tally.survived} of {tally.tried} survived, {tally.seconds:.0f} s", flush=True)
+    return tally
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dev.py torture", description=__doc__)
+    names = ", ".join(one.name for one in ATTACKS)
+    parser.add_argument("--short", action="store_true", help="few cases of each, as in the tests")
+    parser.add_argument("--only", help=f"some attacks: {names}")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--case", type=int, help="one case, by its number")
+    parser.add_argument("--most", type=int, help="so many cases of each attack")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--verbose", action="store_true", help="how long unbroken runs take")
+    parser.add_argument("--out", type=Path, help="write the table as JSON")
+    parser.add_argument("--work", type=Path, help="where to play; kept")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
