@@ -16,15 +16,17 @@ from pathlib import Path
 
 from torture.cases import Attack, Tally, carry_out
 from torture.damage import DAMAGE
+from torture.disk import DISK
 from torture.faults import FAULT
 from torture.fuzz import FUZZ
+from torture.hostile import HOSTILE
 from torture.kills import KILLS
 from torture.signals import SIGNALS
 from torture.writers import WRITERS
 from torture.scenarios import SCENARIOS, Workshop, warm_up
 from torture.tables import as_text, write_results
 
-ATTACKS: tuple[Attack, ...] = (KILLS, FAULT, SIGNALS, WRITERS, FUZZ, DAMAGE)
+ATTACKS: tuple[Attack, ...] = (KILLS, FAULT, SIGNALS, WRITERS, FUZZ, DAMAGE, HOSTILE, DISK)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
