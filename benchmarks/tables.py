@@ -3,7 +3,8 @@
     python3 dev.py bench tables [--check]
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` and is made from
-benchmarks/results/. With --check nothing is written; the exit code tells whether all are true.
+benchmarks/results/ and torture/results.json. With --check nothing is written; the exit code tells
+whether all are true.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from covgame.comparison.markdown import renewed
 from covgame.comparison.results import read_results
 from covgame.comparison.summaries import TABLES as PEER_TABLES
 from covgame.comparison.summaries import TUNING_TABLES, all_tables
+from torture.tables import TABLES as TORTURE_TABLES
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,6 +52,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **_covering_tables.TABLES,
     **_learning_tables.TABLES,
     **_data_tables.TABLES,
+    **TORTURE_TABLES,
 }
 
 

@@ -41,7 +41,7 @@ class Breaker:
         for name in BY_FILE:
             setattr(os, name, self._by_file(name))
         os.open = self._open
-        io.open = builtins.open = self._buffered(io.open)  # type: ignore[assignment]
+        io.open = builtins.open = self._buffered(io.open)
 
     def save(self, path: Path) -> None:
         """What was called, for those who are to break it."""
@@ -89,7 +89,9 @@ class Breaker:
 
             def half() -> Any:
                 content = memoryview(rest[0])[: len(rest[0]) // 2] if name == "write" else None
-                return _system[name](file, *rest) if content is None else _system[name](file, content)
+                return (
+                    _system[name](file, *rest) if content is None else _system[name](file, content)
+                )
 
             return self._spoilt(name, file, do, half) if self._concerns(file) else do()
 

@@ -64,6 +64,7 @@ class Attack:
     one: Callable[[Case], Verdict]
     size: Callable[[Workshop], int]  # how many cases there are
     prepare: Callable[[Workshop], None] = lambda _: None
+    in_short: bool = True  # whether the short version has it
     jobs: int | None = None  # where cases must not disturb each other
 
 

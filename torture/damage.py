@@ -19,8 +19,10 @@ from torture.invariants import episodes_in, steps_of
 from torture.kills import SHORT
 from torture.scenarios import RUN, SCENARIOS, Scenario, Workshop
 
-DAMAGED = ("family-hurried", "counts", "lazy", "min-reach", "target-file", "from-data", "model-file", "identify",
-           "identify-paper", "explore-paper", "lake-hurried", "own-hurried", "own-kept", "own-from", "own-counted",
+DAMAGED = ("family-hurried", "counts", "lazy", "min-reach", "target-file", "from-data",
+           "model-file", "identify",
+           "identify-paper", "explore-paper", "lake-hurried", "own-hurried", "own-kept",
+           "own-from", "own-counted",
            "bins-hurried", "own-explore", "own-identify")  # fmt: skip
 LIMIT = 40.0
 
@@ -81,7 +83,9 @@ def _silently_changed(folder: Path, before: object) -> str | None:
     if not isinstance(before, dict) or not isinstance(after, dict):
         return None if before == after else f"there are {episodes_in(folder)} episodes"
     length = len(before["episode"])
-    same = all(repr(after.get(name, [])[:length]) == repr(column) for name, column in before.items())
+    same = all(
+        repr(after.get(name, [])[:length]) == repr(column) for name, column in before.items()
+    )
     return None if same else "its rows are others than before"
 
 
@@ -215,7 +219,9 @@ def _other_format(rng: random.Random, folder: Path, _: Workshop) -> str:
         return "nothing"
     if not isinstance(content, dict):
         return "nothing"
-    content["format"] = rng.choice(("covgame-run/0", "covgame-run/1", "covgame-run/99", "x", 3, None))
+    content["format"] = rng.choice(
+        ("covgame-run/0", "covgame-run/1", "covgame-run/99", "x", 3, None)
+    )
     path.write_text(json.dumps(content))
     return f"run.json of format {content['format']}"
 
@@ -233,19 +239,27 @@ def _rows_changed(rng: random.Random, folder: Path, _: Workshop) -> str:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException):
         return "nothing"
-    name = rng.choice(("episode", "stage", "state", "action", "reward", "next_state", "terminated", "truncated"))
+    name = rng.choice(
+        ("episode", "stage", "state", "action", "reward", "next_state", "terminated", "truncated")
+    )
     column = table[name].to_numpy().copy()
     place = rng.randrange(len(column))
-    column[place] = not column[place] if column.dtype.kind == "b" else column[place] + rng.choice((1, -1, 7))
+    column[place] = (
+        not column[place] if column.dtype.kind == "b" else column[place] + rng.choice((1, -1, 7))
+    )
     where = table.column_names.index(name)
-    pq.write_table(table.set_column(where, table.field(name), pa.array(column, table.field(name).type)), path)
+    pq.write_table(
+        table.set_column(where, table.field(name), pa.array(column, table.field(name).type)), path
+    )
     return _called(f"with another {name}", path, folder)
 
 
 Way = Callable[[random.Random, Path, Workshop], str]
 WAYS: tuple[Way, ...] = (
-    _bytes, _bytes, _bytes, _empty, _garbage, _gone, _gone, _folder_for_file, _file_for_folder, _swapped, _swapped,
-    _linked, _linked, _pipe, _odd_json, _odd_json, _odd_json, _odd_counts, _odd_counts, _journal, _other_format,
+    _bytes, _bytes, _bytes, _empty, _garbage, _gone, _gone, _folder_for_file, _file_for_folder,
+    _swapped, _swapped,
+    _linked, _linked, _pipe, _odd_json, _odd_json, _odd_json, _odd_counts, _odd_counts, _journal,
+    _other_format,
     _rows_changed, _rows_changed, _rows_changed,
 )  # fmt: skip
 

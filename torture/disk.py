@@ -15,8 +15,7 @@ from torture.forking import Ending, Strike, run
 from torture.fuzz import complaint
 from torture.invariants import torn_files
 from torture.kills import LIMIT, instant, open_run, prepare, resumed, scenario_of
-from torture.scenarios import RUN, Scenario
-from torture.writers import READERS
+from torture.scenarios import READERS, RUN, Scenario
 
 NEW_NAMESPACE, NEW_USER = 0x20000, 0x10000000
 READ_ONLY, REMOUNT, BELOW, PRIVATE = 1, 32, 0x4000, 1 << 18
@@ -149,7 +148,8 @@ def _read_then_resumed(
     there = (case.folder / RUN / "run.json").exists()
     done = _is_done(case.folder / RUN)
     resume = ["resume", RUN, "--quiet", "--json"]
-    for words in (*READERS, resume) if there else (scenario.command,):
+    readers = [[*words, "--quiet", "--json"] for words in READERS]
+    for words in (*readers, resume) if there else (scenario.command,):
         ending = run(words, case.folder, prepare=who, limit=LIMIT)
         refused = complaint(words, ending) or (
             None if ending.code in (0, 2, scenario.code) else str(ending)
@@ -176,7 +176,7 @@ KINDS = (_full, _file_limit, _read_only, _forbidden, _full)
 
 DISK = Attack(
     "disk",
-    "disks that are too small, read-only or forbidden, limits on the size of files; then room is made",
+    "disks that are too small, read-only or forbidden; then room is made",
     one,
     lambda workshop: 5 if workshop.short else 400,
     prepare,

@@ -48,8 +48,8 @@ class Logged:
         return f"room {drawn}", float(action == "right"), over
 
 
-class Pendulum(gymnasium.Env[Any, int]):
-    """Two real numbers, for maps of states and observations that are kept; no end before the last."""
+class Pendulum(gymnasium.Env[Any, Any]):
+    """Two real numbers, for maps of states; no end before the last step."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float64)
     action_space = gymnasium.spaces.Discrete(2)
@@ -74,7 +74,7 @@ class Pendulum(gymnasium.Env[Any, int]):
         return self.at.copy(), float(action), False, False, {}
 
 
-class Counted(gymnasium.Env[Any, int]):
+class Counted(gymnasium.Env[Any, Any]):
     """Five places, which are known beforehand, two actions; the last one ends an episode."""
 
     observation_space = gymnasium.spaces.Discrete(5)

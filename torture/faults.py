@@ -11,12 +11,13 @@ from pathlib import Path
 
 from torture.breaking import Breaker, Fault
 from torture.cases import Attack, Case, Verdict
+from torture.environments import LOG
 from torture.forking import call, run
 from torture.invariants import torn_files
 from torture.kills import LIMIT, resumed
 from torture.scenarios import RUN, SCENARIOS, Scenario, Workshop
 
-FAULTS: tuple[Fault, ...] = ("before", "after", "half", "full", "error")
+HAPPENS: tuple[Fault, ...] = ("before", "after", "half", "full", "error")
 ATTACKED = ("family-hurried", "lake-hurried", "own-hurried", "bins-hurried", "counts", "identify",
             "explore-paper")  # fmt: skip
 SHORT = ("family-hurried", "own-hurried")
@@ -36,6 +37,10 @@ class Point:
     number: int
     name: str
     fault: Fault
+
+    def __str__(self) -> str:
+        which = f"{self.scenario.name} resumed" if self.resuming else self.scenario.name
+        return f"{which}, {self.fault} {self.name} {self.number}"
 
 
 def _words(scenario: Scenario, resuming: bool) -> list[str]:
@@ -64,6 +69,7 @@ def prepare(workshop: Workshop) -> None:
         place = _fresh(workshop.folder / BROKEN / name)
         dry = _dry_run(scenario, place, resuming=False)
         shutil.rmtree(place / RUN)
+        (place / LOG).unlink(missing_ok=True)
         halfway = Breaker(place, "before", 3 * len(dry) // 5)
         run(_broken(scenario.command, halfway), place, prepare=scenario.prepare, limit=LIMIT)
         if (place / RUN / "run.json").exists():
@@ -98,7 +104,7 @@ def points(workshop: Workshop) -> list[Point]:
             found += [
                 Point(SCENARIOS[name], resuming, number, called, fault)
                 for number, (called, _) in enumerate(calls)
-                for fault in FAULTS
+                for fault in HAPPENS
                 if fault != "half" or called == "write"
             ]
     if workshop.short:
@@ -110,13 +116,13 @@ def one(case: Case) -> Verdict:
     """Strike, look, and play to the end."""
     point = points(case.workshop)[case.number]
     scenario = point.scenario
-    where = f"{scenario.name}{' resumed' if point.resuming else ''}, {point.fault} {point.name} {point.number}"
+    where = str(point)
     before = case.workshop.folder / BROKEN / scenario.name
     kills = 1 if point.resuming else 0
     if point.resuming:
         shutil.copytree(before / RUN, case.folder / RUN)
-        if (before / "log").exists():
-            shutil.copy(before / "log", case.folder / "log")
+        if (before / LOG).exists():
+            shutil.copy(before / LOG, case.folder)
     task = _broken(
         _words(scenario, point.resuming), Breaker(case.folder / RUN, point.fault, point.number)
     )
@@ -134,7 +140,7 @@ def one(case: Case) -> Verdict:
     return Verdict(outcome, problem, verdict.lost)
 
 
-FAULT = Attack(
+FAULTS = Attack(
     "faults",
     "killed before, after and amidst every call that writes; a disk that is full, or fails, there",
     one,

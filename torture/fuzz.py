@@ -31,15 +31,17 @@ from torture.grammar import (
     spoilt_text,
 )
 from torture.invariants import steps_of
-from torture.scenarios import PENDULUM, Workshop
+from torture.scenarios import OWN, PENDULUM, Workshop
 
 CODES = (0, 2, 3, 4, 130)
+REFUSED = 2
 LONGEST = 700
 ASKED_TO_STOP, SECONDS = 4.0, 10.0
 """What would go on is interrupted after so long, and is then over by the second."""
 
 MEMORY = 8 * 2**30
-COMMANDS = ("plan", "cover", "cover", "explore", "identify", "policy", "audit", "audit", "certify", "resume",
+COMMANDS = ("plan", "cover", "cover", "explore", "identify", "policy", "audit", "audit", "certify",
+            "resume",
             "export", "envs")  # fmt: skip
 SMALL = ("--quiet", "--json", "--max-episodes", "40", "--out", "out")
 
@@ -67,30 +69,36 @@ def _limited() -> None:
 
 
 def _typed(words: list[str]) -> str:
-    return " ".join(repr(word)[:80] if not word.isascii() or " " in word or not word else word[:80] for word in words)
+    return " ".join(
+        repr(word)[:80] if not word.isascii() or " " in word or not word else word[:80]
+        for word in words
+    )
 
 
 def complaint(words: list[str], ending: Ending) -> str | None:
     """What is wrong with how a command has ended, if anything."""
-    lines = ending.err.splitlines()
     if ending.late:
         return "it did not come back"
     if ending.code not in CODES:
         return str(ending)
     if "Traceback" in ending.err or "Traceback" in ending.out:
         return f"a traceback, {ending}"
-    if ending.code == 2:
-        if ending.out:
-            return f"exit 2 and {len(ending.out)} characters on standard output"
-        if not lines or not lines[-1].startswith("covgame: "):
-            return f"no sentence, {ending.err[-200:]!r}"
-        if len(lines) > 1 and "--quiet" in words:
-            return f"{len(lines)} lines on standard error: {ending.err[:300]!r}"
-        if len(lines[-1]) > LONGEST:
-            return f"a sentence of {len(lines[-1])} characters"
-    elif "--json" in words and "--help" not in words and "-h" not in words:
-        return _bad_json(ending)
-    return None
+    if ending.code == REFUSED:
+        return _bad_refusal(words, ending)
+    answers = "--json" in words and not {"--help", "-h"} & set(words)
+    return _bad_json(ending) if answers else None
+
+
+def _bad_refusal(words: list[str], ending: Ending) -> str | None:
+    """Bad input gets one sentence, and nothing on standard output."""
+    lines = ending.err.splitlines()
+    if ending.out:
+        return f"exit 2 and {len(ending.out)} characters on standard output"
+    if not lines or not lines[-1].startswith("covgame: "):
+        return f"no sentence, {ending.err[-200:]!r}"
+    if len(lines) > 1 and "--quiet" in words:
+        return f"{len(lines)} lines on standard error: {ending.err[:300]!r}"
+    return f"a sentence of {len(lines[-1])} characters" if len(lines[-1]) > LONGEST else None
 
 
 def _bad_json(ending: Ending) -> str | None:
@@ -152,11 +160,13 @@ def _file(kind: str, rng: random.Random, folder: Path, workshop: Workshop) -> li
     path.write_bytes(content)
     river = "riverswim:states=4,horizon=5"
     words = {
-        "model": [["plan", "model.json", "--target", "uniform:3"], ["cover", "model.json", "--target", "uniform:2", *SMALL[2:]],
+        "model": [["plan", "model.json", "--target", "uniform:3"], ["cover", "model.json",
+        "--target", "uniform:2", *SMALL[2:]],
                   ["identify", "model.json", "--epsilon", "1", *SMALL[2:]]],
-        "target": [["plan", river, "--target", "target.json"], ["cover", river, "--target", "target.json", *SMALL[2:]],
+        "target": [["plan", river, "--target", "target.json"], ["cover", river, "--target",
+        "target.json", *SMALL[2:]],
                    ["audit", "run", "--target", "target.json"],
-                   ["cover", "py:torture.environments:Logged", "--target", "target.json", *SMALL[2:]]],
+                   ["cover", OWN, "--target", "target.json", *SMALL[2:]]],
         "reward": [["policy", "run", "--reward", "reward.json"]],
     }[kind]  # fmt: skip
     return [*rng.choice(words), "--quiet", "--json"]
@@ -174,10 +184,29 @@ def _state_map(rng: random.Random, folder: Path, workshop: Workshop) -> list[str
 def _numbers(rng: random.Random, folder: Path, workshop: Workshop) -> list[str]:
     """Parameters of families, and numbers of options."""
     del folder, workshop
-    name = rng.choice(("riverswim:states=", "garnet:states=3,actions=2,horizon=", "grid:rows=", "deepsea:size=", "chain:horizon="))
+    name = rng.choice(
+        (
+            "riverswim:states=",
+            "garnet:states=3,actions=2,horizon=",
+            "grid:rows=",
+            "deepsea:size=",
+            "chain:horizon=",
+        )
+    )
     option = rng.choice(("--horizon", "--seed", "--min-reach", "--delta", "--max-episodes"))
     env = f"{name}{rng.choice(NUMBERS)}" if rng.random() < 0.5 else "riverswim:states=4,horizon=5"
-    return ["cover", env, "--target", "uniform:2", "--quiet", "--json", "--out", "out", option, rng.choice(NUMBERS)]
+    return [
+        "cover",
+        env,
+        "--target",
+        "uniform:2",
+        "--quiet",
+        "--json",
+        "--out",
+        "out",
+        option,
+        rng.choice(NUMBERS),
+    ]
 
 
 def _dataset(rng: random.Random, folder: Path, workshop: Workshop) -> list[str]:
@@ -190,7 +219,7 @@ def _dataset(rng: random.Random, folder: Path, workshop: Workshop) -> list[str]:
         ["audit", name, "--target", "uniform:2", "--env", river],
         ["audit", name, "run", "--target", "uniform:2/pair"],
         ["cover", river, "--target", "uniform:2", "--from", name, *SMALL[2:]],
-        ["cover", "py:torture.environments:Logged", "--target", "uniform:1/pair", "--from", name, *SMALL[2:]],
+        ["cover", OWN, "--target", "uniform:1/pair", "--from", name, *SMALL[2:]],
     ))  # fmt: skip
     return [*words, *columns, "--quiet", "--json"]
 
@@ -249,7 +278,11 @@ def _encodable(text: str) -> str:
 
 def _save(path: Path, columns: dict[str, Any]) -> None:
     if path.suffix == ".npz":
-        np.savez(path, allow_pickle=False, **{name or "empty": column for name, column in columns.items()})
+        np.savez(
+            path,
+            allow_pickle=False,
+            **{name or "empty": column for name, column in columns.items()},
+        )
         return
     table = pa.table({name: pa.array(column.tolist()) for name, column in columns.items()})
     if path.suffix == ".csv":
@@ -279,7 +312,7 @@ KINDS: tuple[Kind, ...] = (
 
 FUZZ = Attack(
     "fuzz",
-    "command lines, names, model, target and reward files, state maps and datasets that are nearly right",
+    "command lines, names, model, target and reward files, maps and datasets, nearly right",
     one,
     lambda workshop: 60 if workshop.short else 12_000,
 )

@@ -12,24 +12,32 @@ from typing import Any
 import click
 
 NUMBERS = (
-    "nan", "inf", "-inf", "-1", "0", "1", "2", "-0.0", "1e300", "1e-300", "99999999999999999999", "0.5",
+    "nan", "inf", "-inf", "-1", "0", "1", "2", "-0.0", "1e300", "1e-300", "99999999999999999999",
+    "0.5",
     "1e9", "0x10", "1_000", "٣", "", " ", "1,5", "1e", "-", "1" * 400, "true", "null", "9" * 5000,
 )  # fmt: skip
 TEXTS = (
-    "", " ", ":", "::", ":=", "=", ",", "/", "?", "&", "%", "x" * 5000, "\u202e", "\x1b[31mred", "é" * 40,
-    "日本", "\udcff", "\n", "a\nb", "-", "--", "--help", "null", "[]", "{}", "..", ".", "%s%n", "$HOME", "~",
+    "", " ", ":", "::", ":=", "=", ",", "/", "?", "&", "%", "x" * 5000, "\u202e", "\x1b[31mred",
+    "é" * 40,
+    "日本", "\udcff", "\n", "a\nb", "-", "--", "--help", "null", "[]", "{}", "..", ".", "%s%n",
+    "$HOME", "~",
     "'\"", "\t", "🙂", "\\",
 )  # fmt: skip
 WORLDS = (
-    "riverswim:states=4,horizon=5", "garnet:states=3,actions=2,horizon=3", "chain:states=4,horizon=5", "grid",
-    "lock:states=4", "tree", "bandit", "ergodic", "twobranch", "rareprize", "inventory", "deepsea:size=4",
-    "doublechain:states=5", "model.json", "gym:FrozenLake-v1", "gym:FrozenLake-v1?is_slippery=false",
-    "gym:Blackjack-v1", "gym:CliffWalking-v1", "gym:MountainCar-v0", "py:torture.environments:Logged",
+    "riverswim:states=4,horizon=5", "garnet:states=3,actions=2,horizon=3",
+    "chain:states=4,horizon=5", "grid",
+    "lock:states=4", "tree", "bandit", "ergodic", "twobranch", "rareprize", "inventory",
+    "deepsea:size=4",
+    "doublechain:states=5", "model.json", "gym:FrozenLake-v1",
+    "gym:FrozenLake-v1?is_slippery=false",
+    "gym:Blackjack-v1", "gym:CliffWalking-v1", "gym:MountainCar-v0",
+    "py:torture.environments:Logged",
     "py:torture.environments:Counted", "py:torture.environments:Pendulum",
     "py:torture.environments:Logged?seconds=0",
 )  # fmt: skip
 TARGETS = (
-    "uniform:3", "uniform:3/pair", "uniform:3/state", "uniform:2/transition", "proportional:5", "target.json",
+    "uniform:3", "uniform:3/pair", "uniform:3/state", "uniform:2/transition", "proportional:5",
+    "target.json",
     "uniform:0.5", "uniform:0",
 )  # fmt: skip
 MAPS = (
@@ -37,7 +45,16 @@ MAPS = (
     "py:math:floor", "py:builtins:tuple",
 )  # fmt: skip
 COLUMNS = ("state=s,action=a", "state=x+y", "done=terminated", "reward=r", "episode=id")
-DATA = ("steps.parquet", "steps.csv", "steps.npz", "run", "run/episodes", "nothing", "model.json", "minari:x")
+DATA = (
+    "steps.parquet",
+    "steps.csv",
+    "steps.npz",
+    "run",
+    "run/episodes",
+    "nothing",
+    "model.json",
+    "minari:x",
+)
 RUNS = ("run", "nothing", "steps.csv", "run/episodes", ".")
 RANGES = ("0,1", "-1,1", "0,0", "1,0", "0,1e-3")
 
@@ -45,8 +62,10 @@ GOOD: dict[str, tuple[str, ...]] = {
     "env": WORLDS, "target": TARGETS, "states": MAPS, "columns": COLUMNS, "data": DATA, "run": RUNS,
     "runs": RUNS, "reward_range": RANGES, "return_range": RANGES, "reward": ("reward.json",),
     "actions": ("grid:3", "grid:5"), "horizon": ("3", "5", "8"), "out": ("out", "out/deeper"),
-    "max_episodes": ("1", "40"), "seed": ("0", "7"), "epsilon": ("1", "0.5", "3"), "delta": ("0.1",),
-    "most_states": ("12", "70"), "most_successors": ("3",), "scale": ("1e-6",), "min_reach": ("0.05",),
+    "max_episodes": ("1", "40"), "seed": ("0", "7"), "epsilon": ("1", "0.5", "3"),
+    "delta": ("0.1",),
+    "most_states": ("12", "70"), "most_successors": ("3",), "scale": ("1e-6",),
+    "min_reach": ("0.05",),
     "to": ("csv", "d3rlpy", "minari"), "report": ("page.html",), "picture": ("page.png",),
     "env_name": WORLDS, "given": DATA, "planner": ("py:torture.environments:Logged",),
     "adversary": ("py:math:floor",),
@@ -73,7 +92,14 @@ def command_line(rng: random.Random, name: str, command: click.Command) -> list[
 
 
 def _option(rng: random.Random, option: click.Option) -> list[str]:
-    usual = {"as_json": 0.9, "quiet": 0.9, "out": 0.8, "target": 0.9, "epsilon": 0.95, "max_episodes": 0.6}
+    usual = {
+        "as_json": 0.9,
+        "quiet": 0.9,
+        "out": 0.8,
+        "target": 0.9,
+        "epsilon": 0.95,
+        "max_episodes": 0.6,
+    }
     chance = usual.get(option.name or "", 0.9 if option.required else 0.12)
     if rng.random() > chance:
         return []
@@ -97,6 +123,7 @@ def value(rng: random.Random, parameter: click.Parameter) -> str:
 
 def spoilt_text(rng: random.Random, text: str) -> str:
     """A text with something wrong in it."""
+
     def cut() -> str:
         return text[: rng.randrange(len(text) + 1)]
 
@@ -131,7 +158,8 @@ def _shaken(rng: random.Random, words: list[str]) -> list[str]:
 
 
 WEIRD: tuple[Any, ...] = (
-    None, True, False, -1, 0, 1, 2**31, 2**63, 10**40, -0.0, 0.5, 1e300, 1e-300, math.nan, math.inf, -math.inf,
+    None, True, False, -1, 0, 1, 2**31, 2**63, 10**40, -0.0, 0.5, 1e300, 1e-300, math.nan,
+    math.inf, -math.inf,
     "", "0", "x", "nan", "\u202e", "x" * 3000, [], {}, [[]], [None], {"a": 1}, [0] * 50,
 )  # fmt: skip
 
@@ -167,7 +195,9 @@ def _changed(rng: random.Random, tree: Any) -> Any:
 
 def _places(tree: Any) -> list[tuple[Any, Any]]:
     found: list[tuple[Any, Any]] = []
-    keys = list(tree) if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else []
+    keys = (
+        list(tree) if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else []
+    )
     for key in keys:
         found.append((tree, key))
         found += _places(tree[key])

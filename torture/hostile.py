@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from torture.cases import Attack, Case, Verdict
 from torture.forking import Ending, run
+from torture.fuzz import complaint
 from torture.invariants import episodes_in, problems
 from torture.kills import open_run
 from torture.scenarios import RUN, logged
@@ -43,8 +44,10 @@ class Expected:
 
 
 RAISING = (
-    "raises", "raises without a word", "raises on two lines", "raises at length", "raises SystemExit",
-    "raises StopIteration", "raises GeneratorExit", "raises MemoryError", "raises OSError", "raises BrokenPipeError",
+    "raises", "raises without a word", "raises on two lines", "raises at length",
+    "raises SystemExit",
+    "raises StopIteration", "raises GeneratorExit", "raises MemoryError", "raises OSError",
+    "raises BrokenPipeError",
     "raises BaseException", "recurses", "sys.exit", "exhausts memory",
 )  # fmt: skip
 DYING = ("os._exit", "segfault", "aborts", "SIGKILL")
@@ -53,14 +56,16 @@ LYING = (
     "observation rude", "one value", "no values", "None", "seven values",
 )  # fmt: skip
 ODD = (
-    "observation None", "observation NaN", "observation list", "observation dict", "observation odd text",
+    "observation None", "observation NaN", "observation list", "observation dict",
+    "observation odd text",
     "observation long", "reward huge",
 )  # fmt: skip
 ENDLESS = ("done None", "done text")
 """What they take for an end, nobody else does."""
 
 HARMLESS = (
-    "nothing", "prints", "changes folder", "starts a thread", "forks", "leaks", "ignores signals", "never ends",
+    "nothing", "prints", "changes folder", "starts a thread", "forks", "leaks", "ignores signals",
+    "never ends",
 )  # fmt: skip
 
 
@@ -72,7 +77,9 @@ def table() -> list[Expected]:
     found += [Expected(how, (DONE, FAILED)) for how in ODD]
     found += [Expected(how, (DONE, FAILED), lost=99) for how in ENDLESS]
     found += [Expected(how, (DONE,)) for how in HARMLESS]
-    found += [Expected(how, (FAILED,), verb="explore") for how in ("raises", "reward NaN", "sys.exit")]
+    found += [
+        Expected(how, (FAILED,), verb="explore") for how in ("raises", "reward NaN", "sys.exit")
+    ]
     found += [Expected("raises KeyboardInterrupt", (INTERRUPTED, FAILED))]
     found += [Expected(how, (INTERRUPTED,)) for how in ("SIGINT", "SIGTERM")]
     return found
@@ -80,7 +87,8 @@ def table() -> list[Expected]:
 
 def one(case: Case) -> Verdict:
     """Play, and compare with the table."""
-    expected = table()[case.number]
+    every = table()
+    expected = every[case.number * (7 if case.workshop.short else 1) % len(every)]
     ending = run(expected.words, case.folder, limit=LIMIT)
     problem = _mismatch(case, expected, ending)
     lost = _lost(case) if problem is None and (case.folder / RUN / "run.json").exists() else 0
@@ -93,20 +101,15 @@ def one(case: Case) -> Verdict:
 def _mismatch(case: Case, expected: Expected, ending: Ending) -> str | None:
     if ending.late or ending.code not in expected.codes:
         return f"{ending}, expected {expected.codes}"
-    if "Traceback" in ending.err:
-        return f"a traceback: {ending.err[-200:]!r}"
-    if ending.code == REFUSED:
-        return None if not ending.out else "exit 2, and something on standard output"
-    try:
-        answer = json.loads(ending.out)
-    except ValueError:
-        return f"no JSON: {ending.out[:100]!r}"
+    problem = complaint(expected.words, ending)
+    if problem is not None or ending.code == REFUSED:
+        return problem
     found = problems(case.folder / RUN)
     if found:
         return found[0]
-    if answer["episodes"] != episodes_in(case.folder / RUN):
-        return f"it says {answer['episodes']} episodes"
-    return None
+    said = json.loads(ending.out)["episodes"]
+    held = episodes_in(case.folder / RUN)
+    return None if said == held else f"it says {said} episodes, and there are {held}"
 
 
 def _lost(case: Case) -> int:
@@ -122,5 +125,5 @@ HOSTILE = Attack(
     "hostile",
     "environments that raise, die, hang, print, leak, lie, fork, close files, ignore signals",
     one,
-    lambda workshop: 0 if workshop.short else len(table()),
+    lambda workshop: 12 if workshop.short else len(table()),
 )

@@ -41,8 +41,7 @@ class Hostile(Logged):
         observation, reward, over = super().step(action)
         due = self.episodes > PEACEFUL and self.steps == 3
         if self.where == "step" and due:
-            odd = self.misbehave((observation, reward, over))
-            return odd
+            return self.misbehave((observation, reward, over))
         return observation, reward, over
 
     def misbehave(self, usual: Any) -> Any:
@@ -84,7 +83,7 @@ def _spin(_: Any) -> Any:
 
 
 def _prints(usual: Any) -> Any:
-    print("noise " * 50)  # noqa: T201
+    print("noise " * 50)
     os.write(1, b"noise on descriptor 1\n" * 50)
     return usual
 

@@ -100,10 +100,14 @@ def _bad_rows(table: pa.Table, horizon: int) -> Iterator[str]:
     episode, stage = table["episode"].to_numpy(), table["stage"].to_numpy()
     terminated, truncated = (table[name].to_numpy() for name in ("terminated", "truncated"))
     last = np.append(np.diff(episode) != 0, True)
-    if not np.array_equal(np.unique(episode), np.arange(last.sum())) or np.any(np.diff(episode) < 0):
+    if not np.array_equal(np.unique(episode), np.arange(last.sum())) or np.any(
+        np.diff(episode) < 0
+    ):
         yield "the numbers of episodes are not 0, 1, 2, ..."
     first = np.append(0, np.flatnonzero(last)[:-1] + 1)
-    if not np.array_equal(stage, np.arange(len(stage)) - np.repeat(first, np.diff(np.append(first, len(stage))))):
+    if not np.array_equal(
+        stage, np.arange(len(stage)) - np.repeat(first, np.diff(np.append(first, len(stage))))
+    ):
         yield "stages do not count up from 0 in every episode"
     if stage.max() >= horizon:
         yield f"there is a stage {stage.max()}, and the horizon is {horizon}"
@@ -120,8 +124,9 @@ def _uncounted(run: Path, table: pa.Table, arrays: Mapping[str, npt.NDArray[Any]
         if steps is not None:
             where = tuple(steps[name].to_numpy() for name in ("stage", "state", "action"))
             np.add.at(counted, where, 1)
-    if not np.array_equal(counted, visits):
-        yield f"{int(np.abs(counted - visits).sum())} visits in counts.npz are not those of the rows"
+    wrong = int(np.abs(counted - visits).sum())
+    if wrong:
+        yield f"{wrong} visits in counts.npz are not those of the rows"
 
 
 def differences(run: Path, whole: Path, *, exact: bool = True) -> list[str]:
@@ -149,7 +154,9 @@ def differences(run: Path, whole: Path, *, exact: bool = True) -> list[str]:
         found.append("states.json differs")
     with np.load(run / "counts.npz") as mine, np.load(whole / "counts.npz") as theirs:
         names = set(mine.files) ^ set(theirs.files)
-        names |= {one for one in set(mine.files) & set(theirs.files) if not _equal(mine[one], theirs[one])}
+        names |= {
+            one for one in set(mine.files) & set(theirs.files) if not _equal(mine[one], theirs[one])
+        }
         found += [f"counts.npz: {name} differs" for name in sorted(names)]
     return found
 

@@ -109,7 +109,7 @@ def _judged(case: Case, scenario: Scenario, ending: Ending) -> str | None:
 
 KILLS = Attack(
     "kills",
-    "`SIGKILL` at random instants, up to three in a row; resumed and compared with the unbroken run",
+    "`SIGKILL` at random instants, up to three in a row; resumed and compared",
     one,
     lambda workshop: 20 if workshop.short else 1600,
     prepare,

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,14 @@ OWN = "py:torture.environments:Logged"
 PENDULUM = "py:torture.environments:Pendulum"
 RUN = "run"
 """What the folder of an attacked run is called."""
+
+
+READERS: tuple[list[str], ...] = (
+    ["certify", RUN],
+    ["audit", RUN, "--target", "uniform:1/pair"],
+    ["policy", RUN],
+)
+"""Commands that only read a run."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ def hurry() -> None:
     episodes.STEPS_PER_SHARD = 120
     recorder.SECONDS_PER_CHECKPOINT = 0.0
     playing.FIRST_BLOCK = 4
-    playing.next_size = lambda _episodes, _seconds: 4
+    playing.next_size = lambda episodes, seconds: 4
 
 
 def _simulated() -> list[Scenario]:
@@ -62,14 +70,16 @@ def _simulated() -> list[Scenario]:
         Scenario("family-hurried", ("cover", river, "--target", "uniform:4"), hurried=True),
         Scenario("family-paper", ("cover", river, "--target", "uniform:300", "--preset", "paper")),
         Scenario("counts", ("cover", river, "--target", "uniform:1e7", "--play", "counts")),
-        Scenario("lazy", ("cover", river, "--target", "uniform:100", "--play", "lazy"), exact=False),
+        Scenario("lazy", ("cover", river, "--target", "uniform:100", "--play", "lazy"),
+        exact=False),
         Scenario(
             "min-reach",
             ("cover", "chain:states=6,horizon=8", "--target", "uniform:100", "--min-reach", "0.1"),
         ),
         Scenario("transition", ("cover", river, "--target", "uniform:300/transition")),
         Scenario("target-file", ("cover", river, "--target", "../../files/target.json")),
-        Scenario("from-data", ("cover", river, "--target", "uniform:3000", "--from", "../../files/given")),
+        Scenario("from-data", ("cover", river, "--target", "uniform:3000", "--from",
+        "../../files/given")),
         Scenario("model-file", ("cover", "../../files/model.json", "--target", "uniform:3000")),
         Scenario("explore", ("explore", small, "--epsilon", "0.6")),
         Scenario("explore-counts", ("explore", small, "--epsilon", "0.6", "--play", "counts")),
@@ -92,11 +102,15 @@ def _external() -> list[Scenario]:
         Scenario("lake", ("cover", *lake, "--target", "uniform:40/pair")),
         Scenario("lake-hurried", ("cover", *lake, "--target", "uniform:2/pair"), hurried=True),
         Scenario("own", ("cover", OWN, "--target", "uniform:60"), external=True),
-        Scenario("own-hurried", ("cover", OWN, "--target", "uniform:2/pair"), external=True, hurried=True),
-        Scenario("own-slow", ("cover", f"{OWN}?seconds=0.002", "--target", "uniform:4/pair"), external=True),
-        Scenario("own-kept", ("cover", OWN, "--target", "uniform:40", "--keep-observations"), external=True),
+        Scenario("own-hurried", ("cover", OWN, "--target", "uniform:2/pair"), external=True,
+        hurried=True),
+        Scenario("own-slow", ("cover", f"{OWN}?seconds=0.002", "--target", "uniform:4/pair"),
+        external=True),
+        Scenario("own-kept", ("cover", OWN, "--target", "uniform:40", "--keep-observations"),
+        external=True),
         Scenario(
-            "lake-lazy", ("cover", *lake, "--target", "uniform:20/pair", "--play", "lazy"), exact=False
+            "lake-lazy", ("cover", *lake, "--target", "uniform:20/pair", "--play", "lazy"),
+            exact=False
         ),
         Scenario("own-counted", ("cover", *counted, "--target", "uniform:60"), external=True),
         Scenario(
@@ -105,7 +119,8 @@ def _external() -> list[Scenario]:
             external=True,
         ),
         Scenario("own-moves", ("cover", OWN, "--target", "uniform:10/transition"), external=True),
-        Scenario("own-from", ("cover", OWN, "--target", "uniform:80", "--from", "../../files/own"), external=True),
+        Scenario("own-from", ("cover", OWN, "--target", "uniform:80", "--from", "../../files/own"),
+        external=True),
         Scenario(
             "bins",
             ("cover", PENDULUM, "--horizon", "6", "--target", "uniform:20/pair",
@@ -146,6 +161,7 @@ class Workshop:
 
     folder: Path
     short: bool = False
+    soak: float = 0.0  # seconds
     endings: dict[str, Ending] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)  # what attacks have counted beforehand
 
@@ -209,8 +225,10 @@ def warm_up(workshop: Workshop, scenarios: Sequence[Scenario]) -> None:
         shutil.rmtree(here, ignore_errors=True)
         here.mkdir(parents=True)
         os.chdir(here)
-        with redirect_stdout(io.StringIO()):
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             call([*one.words, "--out", RUN, "--quiet", "--max-episodes", "60", "--json"])
+            for words in READERS:
+                call([*words, "--quiet", "--json"])
     os.chdir(before)
     for name, handler in handlers.items():
         signal.signal(name, handler)

@@ -12,8 +12,6 @@ from torture.scenarios import RUN
 
 STORM = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
-PATIENCE = 2.0
-"""Within so many seconds of the first signal a process has ended (of CPU that others leave it)."""
 
 
 def one(case: Case) -> Verdict:
@@ -29,6 +27,9 @@ def one(case: Case) -> Verdict:
     )
     names = " ".join(f"{one.what.name}@{one.after:.3f}" for one in strikes)
     where = f"{scenario.name}, {names}"
+    unborn = ending.code == -strikes[0].what and not (case.folder / RUN).exists()
+    if unborn:  # nobody had said yet what is to be done with signals
+        return Verdict("struck before it began")
     if ending.late or ending.code not in (INTERRUPTED, scenario.code):
         return Verdict("other exit", f"{where}: {ending}")
     if "Traceback" in ending.err:

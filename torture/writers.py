@@ -6,14 +6,9 @@ from torture.cases import Attack, Case, Verdict
 from torture.forking import Ending, Started, start
 from torture.invariants import differences
 from torture.kills import LIMIT, open_run, prepare, scenario_of
-from torture.scenarios import RUN, Scenario
+from torture.scenarios import READERS, RUN, Scenario
 
 REFUSED = 2
-READERS: tuple[list[str], ...] = (
-    ["certify", RUN, "--json", "--quiet"],
-    ["audit", RUN, "--target", "uniform:1/pair", "--json", "--quiet"],
-    ["policy", RUN, "--json", "--quiet"],
-)
 
 
 def one(case: Case) -> Verdict:
@@ -36,13 +31,11 @@ def one(case: Case) -> Verdict:
 
 
 def _reader(case: Case, scenario: Scenario, which: int) -> Started:
-    task = open_run if which == len(READERS) else READERS[which]
+    task = open_run if which == len(READERS) else [*READERS[which], "--quiet"]
     return start(task, case.folder, scenario.prepare)
 
 
-def _judged(
-    case: Case, scenario: Scenario, endings: list[Ending], read: list[Ending]
-) -> Verdict:
+def _judged(case: Case, scenario: Scenario, endings: list[Ending], read: list[Ending]) -> Verdict:
     codes = sorted(one.code for one in endings)
     outcome = "exits " + " ".join(map(str, codes))
     if any(one.late or one.code not in (scenario.code, REFUSED) for one in endings):
