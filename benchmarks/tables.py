@@ -14,12 +14,13 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
+from torture.tables import TABLES as TORTURE_TABLES
+
 from benchmarks import _covering_tables, _data_tables, _learning_tables, _results
 from covgame.comparison.markdown import renewed
 from covgame.comparison.results import read_results
 from covgame.comparison.summaries import TABLES as PEER_TABLES
 from covgame.comparison.summaries import TUNING_TABLES, all_tables
-from torture.tables import TABLES as TORTURE_TABLES
 
 ROOT = Path(__file__).parent.parent
 

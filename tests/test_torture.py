@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-
-import covgame as cg
 from torture.invariants import differences, problems
 from torture.tables import HEADS, as_markdown, read_results
+
+import covgame as cg
 
 ROOT = Path(__file__).parent.parent
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are struck by Linux's means")
