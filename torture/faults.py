@@ -12,7 +12,7 @@ from pathlib import Path
 from torture.breaking import Breaker, Fault
 from torture.cases import Attack, Case, Verdict
 from torture.environments import LOG
-from torture.forking import call, run
+from torture.forking import call_here, run
 from torture.invariants import torn_files
 from torture.kills import LIMIT, resumed
 from torture.scenarios import RUN, SCENARIOS, Scenario, Workshop
@@ -53,7 +53,7 @@ def _broken(words: list[str], breaker: Breaker, listing: Path | None = None) -> 
     def task() -> int:
         breaker.install()
         try:
-            return call(words)
+            return call_here(words)
         finally:
             if listing is not None:
                 breaker.save(listing)

@@ -20,6 +20,7 @@ from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
 MOST_OUTPUT = 200_000
+UNSUPERVISED = "COVGAME_UNSUPERVISED"
 
 Task = Sequence[str] | Callable[[], int]
 """The words of a command, or a function that returns an exit code."""
@@ -80,10 +81,33 @@ class Started:
         _, status = os.waitpid(self.pid, 0)
         seconds = time.monotonic() - self.began
         os.close(self.handle)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)  # whatever it may have left behind
+        end_family(self.pid)
         code = os.waitstatus_to_exitcode(status)
         return Ending(code, seconds, _said(self.out), _said(self.err), late)
+
+
+def family(session: int) -> list[int]:
+    """The processes of a session that are still there."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError, ValueError):
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(place.name))
+    return found
+
+
+def end_family(session: int, patience: float = 0.0) -> int:
+    """Kill what a process has left behind, after a while; how many these were."""
+    until = time.monotonic() + patience
+    while (left := family(session)) and time.monotonic() < until:
+        time.sleep(0.02)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    while family(session):
+        time.sleep(0.005)
+    return len(left)
 
 
 def _said(path: Path) -> str:
@@ -91,8 +115,17 @@ def _said(path: Path) -> str:
         return file.read(MOST_OUTPUT).decode(errors="replace")
 
 
-def start(task: Task, folder: Path, prepare: Callable[[], None] | None = None) -> Started:
-    """Run ``covgame WORDS`` in a folder; ``prepare`` is called in the new process before that."""
+def start(
+    task: Task,
+    folder: Path,
+    prepare: Callable[[], None] | None = None,
+    *,
+    supervised: bool = True,
+) -> Started:
+    """Run ``covgame WORDS`` in a folder; ``prepare`` is called in the new process before that.
+
+    Unless it is ``supervised``, there is no process above the one that works.
+    """
     number = len(list(folder.glob(".said-*.out")))
     out, err = folder / f".said-{number}.out", folder / f".said-{number}.err"
     out.touch()
@@ -102,6 +135,7 @@ def start(task: Task, folder: Path, prepare: Callable[[], None] | None = None) -
     began = time.monotonic()
     pid = os.fork()
     if pid == 0:
+        _supervise(supervised)
         _become(task, folder, (out, err), prepare)
     return Started(pid, began, out, err, os.pidfd_open(pid))
 
@@ -112,10 +146,18 @@ def run(
     *,
     strikes: Sequence[Strike] = (),
     prepare: Callable[[], None] | None = None,
+    supervised: bool = True,
     limit: float = 60.0,
 ) -> Ending:
     """The same, and wait for its end."""
-    return start(task, folder, prepare).wait(strikes, limit)
+    return start(task, folder, prepare, supervised=supervised).wait(strikes, limit)
+
+
+def _supervise(wanted: bool) -> None:
+    if wanted:
+        os.environ.pop(UNSUPERVISED, None)
+    else:
+        os.environ[UNSUPERVISED] = "1"
 
 
 def _become(
@@ -155,8 +197,14 @@ def _become(
         os._exit(code)
 
 
+def call_here(words: Sequence[str]) -> int:
+    """Run a command in this very process; its exit code."""
+    _supervise(False)
+    return call(words)
+
+
 def call(words: Sequence[str]) -> int:
-    """Run a command in this process; its exit code."""
+    """Run a command in this process, or in one below it; its exit code."""
     from covgame.cli.main import run as command_line
 
     sys.argv = ["covgame", *words]

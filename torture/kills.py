@@ -44,7 +44,14 @@ def one(case: Case) -> Verdict:
     words, kills = scenario.command, 0
     for _ in range(rng.choice((1, 1, 2, 3))):
         strike = Strike(instant(rng, seconds), signal.SIGKILL)
-        ending = run(words, case.folder, strikes=[strike], prepare=scenario.prepare, limit=LIMIT)
+        ending = run(
+            words,
+            case.folder,
+            strikes=[strike],
+            prepare=scenario.prepare,
+            supervised=rng.random() < 0.5,
+            limit=LIMIT,
+        )
         if ending.code != -signal.SIGKILL or ending.late:
             if ending.code != scenario.code:
                 return Verdict("other exit", f"{scenario.name}: {ending}")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from torture.cases import Attack, Case, Verdict
-from torture.forking import Ending
+from torture.forking import Ending, end_family, family
 from torture.invariants import differences, torn_files
 from torture.kills import LIMIT, resumed
 from torture.scenarios import RUN, SCENARIOS, Scenario, Workshop
@@ -57,17 +57,6 @@ def ended(process: subprocess.Popen[bytes], folder: Path, limit: float = LIMIT) 
     return Ending(code, time.monotonic() - began, said[0], said[1], late)
 
 
-def family(session: int) -> list[int]:
-    """The processes of a session that are still there."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, IndexError, ValueError):
-            fields = (place / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session and fields[0] != "Z":
-                found.append(int(place.name))
-    return found
-
-
 def prepare(workshop: Workshop) -> None:
     for name in ATTACKED:
         workshop.play_whole(SCENARIOS[name])
@@ -85,7 +74,7 @@ def one(case: Case) -> Verdict:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     ending = ended(process, case.folder)
-    left = _left_over(process.pid)
+    left = end_family(process.pid, LEFT_OVER)
     outcome = f"{which} of {len(victims)}"
     if left:
         return Verdict(outcome, f"{scenario.name}: {left} processes outlive the kill of {which}")
@@ -108,16 +97,6 @@ def _wait_for_a_run(
             time.sleep(rng.uniform(0.0, 1.1 * seconds))
             return
         time.sleep(0.01)
-
-
-def _left_over(session: int) -> int:
-    until = time.monotonic() + LEFT_OVER
-    while (left := family(session)) and time.monotonic() < until:
-        time.sleep(0.05)
-    for pid in left:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return len(left)
 
 
 # ------------------------------------------------------------------------- surroundings

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torture.environments import LOG
-from torture.forking import SIGNALS, Ending, call, run
+from torture.forking import SIGNALS, Ending, call_here, run
 
 OWN = "py:torture.environments:Logged"
 PENDULUM = "py:torture.environments:Pendulum"
@@ -226,9 +226,9 @@ def warm_up(workshop: Workshop, scenarios: Sequence[Scenario]) -> None:
         here.mkdir(parents=True)
         os.chdir(here)
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            call([*one.words, "--out", RUN, "--quiet", "--max-episodes", "60", "--json"])
+            call_here([*one.words, "--out", RUN, "--quiet", "--max-episodes", "60", "--json"])
             for words in READERS:
-                call([*words, "--quiet", "--json"])
+                call_here([*words, "--quiet", "--json"])
     os.chdir(before)
     for name, handler in handlers.items():
         signal.signal(name, handler)

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from torture.cases import Attack, Case, Verdict
+from torture.forking import family
 from torture.invariants import problems
-from torture.processes import ended, family, start
+from torture.processes import ended, start
 from torture.scenarios import OWN, RUN
 
 ENDLESS = {
