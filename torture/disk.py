@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,8 +30,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def _mount(place: Path, options: str, flags: int = 0) -> None:
     where, kind = os.fsencode(place), b"tmpfs"
-    if _libc.mount(kind, where, kind, flags, options.encode()):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(place))
+    until = time.monotonic() + 5.0
+    while _libc.mount(kind, where, kind, flags, options.encode()):
+        wrong = ctypes.get_errno()
+        if wrong != errno.EBUSY or time.monotonic() > until:  # somebody is just leaving
+            raise OSError(wrong, os.strerror(wrong), str(place))
+        time.sleep(0.02)
 
 
 def _small_disk(place: Path, size: int) -> None:
