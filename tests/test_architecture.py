@@ -19,6 +19,7 @@ BASE = {
     "jsonfile",
     "rng",
     "episodes",
+    "parentage",
     "interruption",
     "imports",
     "names",

@@ -61,6 +61,14 @@ class EnvironmentFailed(CovgameError):
     exit_code = 4
 
 
+class EpisodeFailed(EnvironmentFailed):
+    """An environment failed in one episode, which was set aside and is to be played again."""
+
+
+class PremiseBroken(EnvironmentFailed):
+    """An environment did what somebody relied on it not to do; to try again would not help."""
+
+
 class SolverFailed(CovgameError):
     """The linear-programming solver gave no usable answer: the numbers are out of its range."""
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import click
@@ -13,6 +14,11 @@ import click
 from covgame.errors import CovgameError
 
 INTERRUPTED = 130
+DEBUG = "covgame.debug"
+"""Whether tracebacks are wanted."""
+
+ANSWERS = "covgame.answers"
+"""Where answers go while standard output is kept for them."""
 
 
 def fail(error: Exception) -> NoReturn:
@@ -41,10 +47,48 @@ def complain(sentence: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def answer_with(text: str) -> None:
+    """What a command was asked for, on standard output."""
+    click.echo(text, file=click.get_current_context().meta.get(ANSWERS))
+
+
+@contextlib.contextmanager
+def kept_for_answers() -> Iterator[None]:
+    """While foreign code runs, standard output is kept for the answer.
+
+    Whatever an environment prints, by ``print`` or on file descriptor 1, goes to standard error.
+    It stays so until the process ends: what compiled code has printed comes out only then.
+    """
+    kept = _set_apart()
+    if kept is None:
+        yield
+        return
+    with os.fdopen(kept, "w", encoding="utf-8", errors="backslashreplace") as answers:
+        click.get_current_context().meta[ANSWERS] = answers
+        yield
+
+
+def _set_apart() -> int | None:
+    """Standard output under another number; None if there is none, or it is no file."""
+    try:
+        sys.stdout.flush()
+        kept = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return kept
+
+
 def say(sentence: str) -> None:
     """A message on standard error, if anybody listens there."""
     with contextlib.suppress(OSError):
         click.echo(f"covgame: {sentence}", err=True)
+
+
+def say_lines(text: str) -> None:
+    """Several lines on standard error, such as a traceback."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True, nl=False)
 
 
 def say_unless(quiet: bool, sentence: str | None) -> None:
@@ -55,4 +99,4 @@ def say_unless(quiet: bool, sentence: str | None) -> None:
 
 def print_json(answer: dict[str, Any]) -> None:
     """The one JSON object of ``--json``."""
-    click.echo(json.dumps(answer, allow_nan=False))
+    answer_with(json.dumps(answer, allow_nan=False))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from covgame.cli.completion import complete_env, complete_target
-from covgame.cli.messages import fail
+from covgame.cli.messages import DEBUG, fail, kept_for_answers
 from covgame.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -26,8 +26,10 @@ def common_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def guarded(*args: Any, debug: bool, **kwargs: Any) -> Any:
+        click.get_current_context().meta[DEBUG] = debug
         try:
-            return command(*args, **kwargs)
+            with kept_for_answers():
+                return command(*args, **kwargs)
         except Exception as error:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
                 raise
@@ -78,6 +80,29 @@ def reading_options(command: Command) -> Command:
             "--states",
             help="What counts as a state: bins:12x8, bins:12[-1.2,0.6]x8[-1,1], round:2, "
             "keys:NAME,..., image:hash, py:MODULE:FUNCTION.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def failure_options(command: Command, *, resumed: bool = False) -> Command:
+    """``--on-failure`` and ``--step-timeout``: what to do about environments that fail."""
+    for option in (
+        click.option(
+            "--step-timeout",
+            type=float,
+            metavar="SECONDS",
+            help="What a step may take; ENV then plays in a process of its own, which is replaced "
+            "when it hangs or dies.",
+        ),
+        click.option(
+            "--on-failure",
+            type=click.Choice(["stop", "record", "avoid"]),
+            default=None if resumed else "stop",
+            show_default=not resumed,
+            help="When ENV fails: try the episode again, up to three times, and stop; or take it "
+            "for the end of the episode and go on; or avoid that action there as well.",
         ),
     ):
         command = option(command)

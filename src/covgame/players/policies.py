@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from covgame.episodes import Block, Episode, Note, as_block
-from covgame.errors import EnvironmentFailed
+from covgame.errors import EnvironmentFailed, EpisodeFailed
 from covgame.game.counts import Counts
 from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
@@ -55,6 +55,8 @@ class PolicyStepped:
             number = self.counts.n_episodes
             try:
                 episode = self.source.play(self.policy, number)
+            except EpisodeFailed:
+                continue
             except (EnvironmentFailed, KeyboardInterrupt) as error:
                 self.failure = error
                 break

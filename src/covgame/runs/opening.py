@@ -18,6 +18,8 @@ from covgame.pac.learnt import LearntModel
 from covgame.runs import cover, learn
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
+from covgame.runs.settings import Changes
+from covgame.sources.failures import OnFailure
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import JOURNAL, RESULT, RunFolder
 from covgame.store.state import counts_from
@@ -33,6 +35,8 @@ def load(
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
     target: Request | None = None,
+    on_failure: OnFailure | None = None,
+    step_timeout: float | None = None,
 ) -> Run:
     """Open a run, at the last point that was saved; nothing is played.
 
@@ -45,6 +49,8 @@ def load(
         adversary: The same.
         target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
             as one goes: their groups are not known beforehand.
+        on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
+        step_timeout: From now on, in seconds (see ``covgame.cover``).
 
     Returns:
         A ``Coverage``, ``Exploration`` or ``Identification``, whatever it was.
@@ -61,10 +67,11 @@ def load(
     """
     folder = RunFolder.open(path)
     recovered = _recovered(folder)
+    changes = Changes(max_episodes, on_failure, step_timeout)
     if folder.manifest.get("command") in ("explore", "identify"):
-        begin: Callable[[], Run] = learn.reopen(folder, max_episodes, env)
+        begin: Callable[[], Run] = learn.reopen(folder, changes, env)
     else:
-        begin = cover.reopen(folder, max_episodes, env, planner, adversary, target)
+        begin = cover.reopen(folder, changes, env, planner, adversary, target)
     run = _take_up(folder, begin)
     if recovered and run.notice is None:
         run.notice = (
@@ -84,6 +91,8 @@ def resume(
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
     target: Request | None = None,
+    on_failure: OnFailure | None = None,
+    step_timeout: float | None = None,
     progress: Callable[[Any], None] | bool | None = None,
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
@@ -97,6 +106,8 @@ def resume(
         adversary: The same.
         target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
             as one goes: their groups are not known beforehand.
+        on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
+        step_timeout: From now on, in seconds (see ``covgame.cover``).
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
 
@@ -114,7 +125,10 @@ def resume(
         >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
         (False, True)
     """
-    run = load(path, max_episodes, env=env, planner=planner, adversary=adversary, target=target)
+    run = load(
+        path, max_episodes, env=env, planner=planner, adversary=adversary, target=target,
+        on_failure=on_failure, step_timeout=step_timeout,
+    )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
     return run if run.stopped is not None else to_the_end(run, progress)

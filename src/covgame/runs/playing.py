@@ -21,6 +21,7 @@ from covgame.runs.players import external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.sources.external import ExternalSource
+from covgame.sources.failures import Failure
 
 if TYPE_CHECKING:
     from covgame.runs.saving import AnyRecorder
@@ -43,6 +44,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
     with Interruption() as interruption:
         try:
             recorder = recorder_for(run)
+            _have_failures_noted(run, recorder)
             while not (run.budget_left == 0 or interruption.wanted):
                 with one_step:
                     task = run.current_task()
@@ -57,6 +59,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
         except EnvironmentFailed as error:
             run.failure = str(error)
         finally:
+            _let_go(run)
             if recorder:
                 recorder.close(whole=not one_step.broken)
             run.stopped = "interrupted" if one_step.broken else run.stop_reason
@@ -92,6 +95,26 @@ def _blocks(
                 recorder.add(block)
         size = next_size(size, time.monotonic() - began)
         yield
+
+
+def _have_failures_noted(run: Run, recorder: AnyRecorder | None) -> None:
+    """What fails is written down at once, and what is being played in case that it ends us."""
+    source = run.source
+    if recorder is None or not isinstance(source, ExternalSource):
+        return
+
+    def set_aside(failure: Failure) -> None:
+        recorder.set_aside(failure)
+        source.failures.add(failure)
+
+    source.set_aside, source.watch = set_aside, recorder.box
+
+
+def _let_go(run: Run) -> None:
+    """Nothing is noted any more, and no process waits for the next step."""
+    if isinstance(run.source, ExternalSource):
+        run.source.set_aside, run.source.watch = run.source.failures.add, None
+        run.source.close()
 
 
 def _note(run: Run, recorder: AnyRecorder, number: int, episode: Episode) -> None:
@@ -153,6 +176,9 @@ def replay(run: Run, source: ExternalSource, recorded: RecordedEpisodes) -> None
             if task is None:
                 raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
             player = external_player(run, task, source)
+        failure = source.failures.ended(told)
+        if failure is not None and failure.then == "avoided":
+            source.avoid(failure)
         player.replay(episode)
         run.keep(as_block(told, [episode]))
         if task.over and not run.ONE_TASK:

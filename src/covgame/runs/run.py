@@ -25,6 +25,7 @@ from covgame.players.by_counts import MOST_EPISODES
 from covgame.runs.given import Given
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
+from covgame.sources.failures import Failures, OnFailure
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import RunFolder
 from covgame.types import BoolArray, Shape
@@ -53,6 +54,16 @@ class Settings(Protocol):
     @property
     def keep_observations(self) -> bool:
         """Whether observations are recorded as they are shown."""
+        ...
+
+    @property
+    def on_failure(self) -> OnFailure:
+        """What to do when the environment fails."""
+        ...
+
+    @property
+    def step_timeout(self) -> float | None:
+        """Seconds that a step may take."""
         ...
 
 
@@ -274,6 +285,11 @@ class Run(ABC):
         if model is not None:
             return model.names
         return self.source.names if isinstance(self.source, ExternalSource) else Names()
+
+    @property
+    def failures(self) -> Failures:
+        """Episodes in which the environment failed."""
+        return self.source.failures if isinstance(self.source, ExternalSource) else Failures()
 
     @property
     def n_states(self) -> int:

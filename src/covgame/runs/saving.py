@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from covgame.errors import BadInput
 from covgame.runs.given import write_given
-from covgame.runs.run import Run
-from covgame.sources.environments import Environment, make
+from covgame.runs.run import Run, Settings
+from covgame.sources.environments import Care, Environment, make
 from covgame.sources.external import ExternalSource
+from covgame.sources.failures import Failure, Failures
 from covgame.sources.maps import FUNCTION
 from covgame.sources.objects import Reading
 from covgame.sources.states import CountedStates, DiscoveredStates, States
 from covgame.sources.steppers import AbsentStepper, Actions, Stepper
-from covgame.store.folder import MODEL, NAMES, RunFolder, fresh_folder, names_text
+from covgame.store.folder import (
+    FAILURES,
+    MODEL,
+    NAMES,
+    PLAYING,
+    RunFolder,
+    fresh_folder,
+    names_text,
+)
 
 if TYPE_CHECKING:
     from covgame.store.recorder import CountsRecorder, Recorder
@@ -59,6 +68,20 @@ def _keep_given(run: Run, folder: RunFolder) -> None:
     keys = run.source.state_keys
     if run.given and keys is not None:
         folder.save_states(keys, run.source.state_labels)
+
+
+def care_of(settings: Settings, folder: RunFolder | None = None) -> Care:
+    """How to deal with an environment that may fail, and has perhaps failed before."""
+    failures: list[Failure] = []
+    if folder is not None and any((folder.path / name).exists() for name in (FAILURES, PLAYING)):
+        from covgame.store.black_box import blame
+        from covgame.store.episodes import recorded_episodes
+        from covgame.store.failures import load_failures
+
+        recorded = recorded_episodes(folder.episodes)
+        blame(folder.path, recorded)
+        failures = load_failures(folder.path, recorded)
+    return Care(settings.on_failure, settings.step_timeout, Failures(failures))
 
 
 def environment_of(folder: RunFolder, env: Any = None) -> Environment:

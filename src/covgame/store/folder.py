@@ -35,6 +35,11 @@ STATES = "states.json"
 NAMES = "names.json"
 CERTIFICATE = "certificate.json"
 JOURNAL = "journal"
+FAILURES = "failures.jsonl"
+PLAYING = "playing"
+
+LEFTOVERS = (COUNTS, RESULT, STATES, NAMES, CERTIFICATE, JOURNAL, FAILURES, PLAYING)
+"""Of a run that has no manifest."""
 
 
 class RunFolder:
@@ -57,7 +62,7 @@ class RunFolder:
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for leftover in (COUNTS, RESULT, STATES, NAMES, CERTIFICATE, JOURNAL):
+            for leftover in LEFTOVERS:
                 (path / leftover).unlink(missing_ok=True)
             for name, text in files.items():
                 write_whole(path / name, text.encode())

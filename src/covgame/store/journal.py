@@ -173,7 +173,7 @@ def _name_states(folder: RunFolder, entries: Sequence[Entry]) -> None:
     keys, labels = known if known is not None else ([], [])
     labels = list(labels) if labels is not None else list(keys)
     for one in entries:
-        if one.keys:
+        if one.first + len(one.keys) > len(keys):  # a failed episode may have named more since
             keys = [*keys[: one.first], *one.keys]
             labels = [*labels[: one.first], *one.labels]
     if keys:

@@ -10,7 +10,10 @@ import numpy.typing as npt
 
 from covgame.episodes import Block, Episode
 from covgame.errors import BadInput
+from covgame.sources.failures import Failure
+from covgame.store.black_box import BlackBox
 from covgame.store.episodes import PLAY_AGAIN, RESTORE, EpisodeWriter, recorded_episodes
+from covgame.store.failures import add_failure
 from covgame.store.folder import RunFolder
 from covgame.store.journal import Journal, holds_episodes
 from covgame.store.lock import WriteLock
@@ -87,6 +90,7 @@ class Recorder:
             folder.episodes, horizon, played, advice=advice, keeping=keeping
         )
         self.journal = None if source.repeats else Journal(folder.path, keeping)
+        self.box = None if source.repeats else BlackBox(folder.path, horizon)
         self.saved = time.monotonic()
         self.named: int | None = None  # states in states.json
 
@@ -95,6 +99,13 @@ class Recorder:
         if self.journal is not None:
             keys, labels = self.source.state_keys or [], self.source.state_labels or []
             self.journal.add(number, episode, keys, labels)
+
+    def set_aside(self, failure: Failure) -> None:
+        """Write down an episode that failed, with all the states that it speaks of."""
+        self._name_states()
+        if self.journal is not None:
+            self.journal.named = self.named or 0
+        add_failure(self.folder.path, failure)
 
     @property
     def room(self) -> int:
@@ -121,6 +132,8 @@ class Recorder:
             self.writer.close()
             if self.journal is not None:
                 self.journal.close()
+            if self.box is not None:
+                self.box.close()
         finally:
             self.lock.release()
 
@@ -148,6 +161,7 @@ class CountsRecorder:
     """Of a run that is played by counts there are no episodes, only what was counted."""
 
     room = None
+    box = None
 
     def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
         self.folder, self.to_save = folder, to_save
@@ -156,6 +170,9 @@ class CountsRecorder:
 
     def note(self, number: int, episode: Episode) -> None:
         """Nobody sees an episode here."""
+
+    def set_aside(self, failure: Failure) -> None:
+        """Nor one that fails."""
 
     def add(self, block: Block) -> None:
         """Save the counts now and then."""
