@@ -23,6 +23,8 @@ BASE = {
     "imports",
     "names",
     "notebook",
+    "plain",
+    "search_path",
     "waiting",
 }
 MAY_IMPORT = {

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-import click
-
-from covgame.cli.messages import INTERRUPTED, print_json, say, say_unless
+from covgame.cli.messages import INTERRUPTED, print_json, say, say_unless, show
 from covgame.cli.progress import watch
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import save_answer
@@ -36,7 +34,7 @@ def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
     if as_json:
         print_json(run.to_dict())
     else:
-        click.echo(run.to_text())
+        show(run.to_text())
     leave(run, quiet)
 
 
@@ -58,5 +56,5 @@ def leave(run: Run, quiet: bool) -> NoReturn:
     elif code and not quiet:
         why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
         more = " --max-episodes N" if code == 3 else ""
-        say(f"{why}; all is saved, go on with: covgame resume {run.path}{more}")
+        say(f"{why}; all is saved, go on with: {run.resume_command}{more}")
     sys.exit(code)

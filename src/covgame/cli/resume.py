@@ -8,18 +8,30 @@ import click
 
 from covgame.cli.options import common_options
 from covgame.cli.playing import finish
-from covgame.runs.opening import load
+from covgame.runs.opening import take_up
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--max-episodes", type=int, help="A new budget, counted from the first episode.")
+@click.option(
+    "--trust", is_flag=True, help="Import the code that RUN names (py:MODULE:NAME), if it does."
+)
+@click.option("--env", help="The environment named again, instead of the name in RUN.")
 @common_options
-def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> None:
+def resume(
+    run: Path,
+    max_episodes: int | None,
+    trust: bool,
+    env: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Go on where a stopped or killed run was.
 
     \b
-    Example:
+    Examples:
       covgame resume runs/riverswim-states-8-1
+      covgame resume runs/py-mine-Env-1 --trust
     """
-    finish(load(run, max_episodes), as_json, quiet)
+    finish(take_up(run, max_episodes, env=env, trust=trust), as_json, quiet)

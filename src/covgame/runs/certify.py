@@ -34,6 +34,7 @@ from covgame.runs.given import Given, load_given
 from covgame.runs.text import NOT_AHEAD
 from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, TARGET, RunFolder
 from covgame.store.state import Arrays, counts_from, target_from
+from covgame.store.trust import resume_command
 from covgame.targets.moves import PossibleMoves
 from covgame.types import END, Shape
 
@@ -184,7 +185,7 @@ def _check_result(folder: RunFolder, data: _Data) -> None:
     if said != data.n_played:
         raise BadInput(
             f"{place} tells of {said} episodes, and the data hold {data.n_played}; if the run "
-            f"was stopped, covgame resume {folder.path} brings them together"
+            f"was stopped, {resume_command(folder)} brings them together"
         )
 
 
@@ -221,7 +222,7 @@ def _check_stages(folder: RunFolder, data: _Data, claimed: CertificateFile) -> N
     if claimed.stages == "known" and not simulated:
         raise BadInput(
             f"the certificate of {folder.path} believes that all stages are alike; a run that is "
-            f"played step by step tests its stages: covgame resume {folder.path} does"
+            f"played step by step tests its stages: {resume_command(folder)} does"
         )
     why = TRUNCATED if data.episodes.is_cut_short() else None
     if why is None and claimed.stages == "tested":

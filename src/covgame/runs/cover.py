@@ -18,7 +18,7 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.given import AnyData, From, load_given, read_given
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_has_folder
-from covgame.runs.saving import create_folder, environment_of
+from covgame.runs.saving import create_folder, environment_of, foreign_code
 from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
 from covgame.sources.environments import as_environment
 from covgame.sources.maps import AnyMap
@@ -165,19 +165,24 @@ def reopen(
     folder: RunFolder,
     max_episodes: int | None,
     env: Any = None,
-    planner: Planner | Peer | None = None,
-    adversary: Adversary | None = None,
+    planner: Planner | Peer | str | None = None,
+    adversary: Adversary | str | None = None,
     target: AnyTarget | None = None,
+    *,
+    trust: bool = False,
 ) -> Callable[[], Coverage]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import CoverManifest
 
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
-    environment = environment_of(folder, env)
+    code = {} if trust else foreign_code(folder, env=env, planner=planner, adversary=adversary)
+    environment = environment_of(folder, env, code)
+    if not code:
+        planner, adversary = planner or asked.planner, adversary or asked.adversary
     budget = max_episodes if max_episodes is not None else asked.max_episodes
     settings = CoverSettings(
         asked.seed, asked.preset, asked.delta, asked.stage_dependent, budget, asked.play,
-        asked.min_reach, planner or asked.planner, adversary or asked.adversary,
+        asked.min_reach, planner, adversary,
         asked.keep_observations,
     )  # fmt: skip
     source = environment.open(

@@ -19,7 +19,7 @@ from covgame.runs.refusals import (
     check_has_folder,
     check_possible,
 )
-from covgame.runs.saving import create_folder, environment_of
+from covgame.runs.saving import create_folder, environment_of, foreign_code
 from covgame.runs.settings import LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
@@ -258,7 +258,7 @@ def start(
 
 
 def reopen(
-    folder: RunFolder, max_episodes: int | None, env: Any = None
+    folder: RunFolder, max_episodes: int | None, env: Any = None, *, trust: bool = False
 ) -> Callable[[], Exploration | Identification]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import LearningManifest
@@ -267,7 +267,8 @@ def reopen(
     known = {name: getattr(asked, name) for name in LearnSettings.__dataclass_fields__}
     if max_episodes is not None:
         known["max_episodes"] = max_episodes
-    return _opened(environment_of(folder, env), LearnSettings(**known), folder)
+    code = {} if trust else foreign_code(folder, env=env)
+    return _opened(environment_of(folder, env, code), LearnSettings(**known), folder)
 
 
 def _opened(

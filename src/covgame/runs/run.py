@@ -27,6 +27,7 @@ from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import RunFolder
+from covgame.store.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
@@ -260,6 +261,11 @@ class Run(ABC):
     def path(self) -> Path | None:
         """The folder of the run, if it has one."""
         return self.folder.path if self.folder else None
+
+    @property
+    def resume_command(self) -> str | None:
+        """What to type to go on with it, if it has a folder."""
+        return resume_command(self.folder) if self.folder else None
 
     @property
     def allowed(self) -> BoolArray | None:
