@@ -18,7 +18,7 @@ from covgame.pac.learnt import LearntModel
 from covgame.runs import cover, learn
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
-from covgame.runs.saving import ask_for_trust, foreign_code
+from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import JOURNAL, RESULT, RunFolder
 from covgame.store.state import counts_from
@@ -79,6 +79,7 @@ def load(
         )
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.stop_reason
+    run.notice = run.notice or newer_notice(folder)
     return run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -171,6 +172,28 @@ def recorder_for(run: Run) -> AnyRecorder | None:
             f"{run.environment.name} shows now"
         )
     return Recorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
+
+
+def newer_notice(folder: RunFolder) -> str | None:
+    """What to know of a run that a newer covgame has made: it may have played by other rules."""
+    made, here = _covgame_in(folder.manifest.get("versions")), _covgame_in(versions())
+    if made is None or here is None or made <= here:
+        return None
+    return (
+        f"{folder.path} was made by covgame {_dotted(made)} and this is {_dotted(here)}: what is "
+        "played from here on may differ; upgrade: pip install --upgrade covgame"
+    )
+
+
+def _covgame_in(found: Any) -> tuple[int, ...] | None:
+    """Its version as numbers."""
+    text = str(found.get("covgame")) if isinstance(found, dict) else ""
+    numbers = re.match(r"\d{1,6}(\.\d{1,6})*", text)
+    return tuple(map(int, numbers[0].split("."))) if numbers else None
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def versions() -> dict[str, str]:
