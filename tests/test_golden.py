@@ -45,8 +45,9 @@ def test_a_golden_run_opens_with_the_values_it_had(name: str, golden: Path) -> N
     answer = json.loads(json.dumps(run.to_dict()))
     for key in {"covered", "uncovered", "unreachable", "policy", "seed"} & expected.keys():
         assert answer[key] == expected[key], key
-    for key in {"min_episodes", "certified_error", "certified_gap"} & expected.keys():
-        assert answer[key] == pytest.approx(expected[key], rel=1e-6), key
+    for key in ("min_episodes", "certified_error", "certified_gap"):
+        if expected.get(key) is not None:
+            assert answer[key] == pytest.approx(expected[key], rel=1e-6), key
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -81,7 +82,7 @@ def test_a_run_of_a_newer_format_says_what_helps(number: str, golden: Path) -> N
     place = golden / "cover" / "run.json"
     manifest = json.loads(place.read_text()) | {"format": f"covgame-run/{number}"}
     place.write_text(json.dumps(manifest))
-    with pytest.raises(cg.BadInput, match="newer covgame.*pip install --upgrade covgame"):
+    with pytest.raises(cg.BadInput, match=r"newer covgame.*pip install --upgrade covgame"):
         cg.load(golden / "cover")
 
 

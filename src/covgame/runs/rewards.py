@@ -16,6 +16,7 @@ from covgame.runs.saving import environment_of
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.store.folder import NAMES, RunFolder
+from covgame.store.trust import code_named
 from covgame.targets.requests import called
 from covgame.types import FloatHSA
 
@@ -71,7 +72,7 @@ def names_in(path: str | Path) -> Names:
         return folder.load_names()
     known = folder.load_states()
     try:
-        environment = environment_of(folder)
+        environment = environment_of(folder, code=code_named(folder.manifest))
         if environment.model is not None:
             return environment.model.names
         source = environment.open(0, known=known)

@@ -36,9 +36,7 @@ STATES = "states.json"
 NAMES = "names.json"
 CERTIFICATE = "certificate.json"
 JOURNAL = "journal"
-FILES = frozenset(
-    [MANIFEST, COUNTS, RESULT, MODEL, TARGET, STATES, NAMES, CERTIFICATE, JOURNAL, ".lock"]
-)
+FILES = frozenset([MANIFEST, COUNTS, RESULT, MODEL, TARGET, STATES, NAMES, CERTIFICATE, JOURNAL])
 FOLDERS = frozenset([EPISODES, GIVEN])
 
 
