@@ -497,3 +497,12 @@ def test_an_environment_that_never_begins_is_answered(command: str, tmp_path: Pa
     assert answer["episodes"] == 0
     assert "no licence" in done.stderr
     assert (tmp_path / "run" / "run.json").is_file()
+
+
+def test_data_of_another_environment_are_bad_input(tmp_path: Path) -> None:
+    cg.cover(Corner, "uniform:2/pair", out=tmp_path / "run")
+    lake: Any = {"env": "gym:FrozenLake-v1", "horizon": 8}
+    with pytest.raises(cg.BadInput, match="from another environment"):
+        cg.cover(target="uniform:2/pair", start_from=tmp_path / "run", **lake)
+    with pytest.raises(cg.BadInput, match="from another environment"):
+        cg.audit(tmp_path / "run", "uniform:2/pair", **lake)

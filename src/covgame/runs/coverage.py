@@ -349,8 +349,8 @@ class Coverage(Run):
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
             self.growth.drop_left_out(self.game)
-        self.growth.cut_short = bool(arrays.get("cut_short", False))
         with fitting():
+            self.growth.cut_short = bool(arrays.get("cut_short", False))
             if self.ways is not None:
                 self.ways.restore(arrays)
             if self.growth.by_chance is not None:
