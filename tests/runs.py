@@ -18,6 +18,12 @@ def coverage_at(path: Path) -> Coverage:
     return run
 
 
+def forged(run: Path) -> Path:
+    """The same folder: checksums find damage, and who forges a run leaves them out."""
+    (run / "checksums.json").unlink(missing_ok=True)
+    return run
+
+
 def own(world: Any, horizon: int = 8) -> Environment:
     """An environment from an object, without a module."""
     return make(world, horizon)

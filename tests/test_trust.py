@@ -19,6 +19,7 @@ import pytest
 import covgame as cg
 from covgame.store import trust
 from covgame.store.folder import RunFolder
+from tests.runs import forged
 from tests.test_cli import covgame
 
 WORLD = "chain:states=3,horizon=4"
@@ -63,7 +64,7 @@ def stopped(folder: Path, *options: str, name: str = "py:mine:World") -> None:
 
 
 def edited(run: Path, **changes: Any) -> None:
-    place = run / "run.json"
+    place = forged(run) / "run.json"
     place.write_text(json.dumps(json.loads(place.read_text()) | changes))
 
 
@@ -228,7 +229,7 @@ def test_the_current_folder_is_searched_last_and_for_who_asks(
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     cg.cover(WORLD, "uniform:2/pair", out=tmp_path / "run")
-    return tmp_path / "run"
+    return forged(tmp_path / "run")
 
 
 READING: list[Callable[[Path], Any]] = [cg.load, cg.resume, cg.certify, cg.learnt_model]

@@ -176,7 +176,7 @@ class RunFolder:
         if not path.is_file():
             return None
         try:
-            return _checked_counts(read_arrays(path), self.manifest.get("horizon"))
+            return _checked_counts(read_arrays(path.read_bytes()), self.manifest.get("horizon"))
         except DAMAGED as error:
             raise BadInput(f"{path} is damaged ({error}); {PLAY_AGAIN}") from error
 
