@@ -78,6 +78,8 @@ def test_resume_asks_before_it_imports(mine: Path) -> None:
     assert "imports py:mine:World" in refused.stderr
     assert "covgame resume run --trust, or name it again: --env py:mine:World" in refused.stderr
     assert not (mine / "imported").exists()
+    taken = covgame("cover", "py:mine:World", "--out", "run", cwd=mine)
+    assert "covgame resume run --trust, or choose another --out" in taken.stderr
 
 
 @pytest.mark.parametrize("agreed", [["--trust"], ["--env", "py:mine:World"]])

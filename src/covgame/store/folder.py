@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -18,6 +19,7 @@ from covgame.jsonfile import is_file, read_json
 from covgame.names import Names
 from covgame.store.arrays import DAMAGED, read_arrays
 from covgame.store.inspection import check_entries
+from covgame.store.trust import resume_command
 
 FORMAT = "covgame-run/2"
 OLDER = ("covgame-run/1",)
@@ -241,7 +243,7 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
 def _check_is_free(path: Path) -> None:
     if (path / MANIFEST).exists():
         raise BadInput(
-            f"{path} holds a run already; go on with it by covgame resume {path}, "
+            f"{path} holds a run already; go on with it by {_how_to_resume(path)}, "
             "or choose another --out"
         )
     if path.exists() and not path.is_dir():
@@ -251,6 +253,12 @@ def _check_is_free(path: Path) -> None:
             raise BadInput(f"{path / name} is a link; choose another --out")
     if (path / EPISODES).is_dir() and any((path / EPISODES).glob("*.parquet")):
         raise BadInput(f"{path / EPISODES} holds episodes of another run; choose another --out")
+
+
+def _how_to_resume(path: Path) -> str:
+    with contextlib.suppress(BadInput):
+        return resume_command(RunFolder.open(path))
+    return f"covgame resume {path}"
 
 
 def _as_json(content: Mapping[str, Any]) -> bytes:
