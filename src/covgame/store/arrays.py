@@ -28,13 +28,11 @@ HEADERS = {
 def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a file by their names; raises one of ``DAMAGED`` if anything is odd.
 
-    Runs do not compress what they save. So a file that says to hold more than its size says so
-    wrongly, or was made to fill the memory.
+    Runs do not compress what they save. So a file that holds more than its size, or says so, was
+    made to fill the memory.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
-        if any(one.compress_type != zipfile.ZIP_STORED for one in members):
-            raise ValueError("it is compressed, which no run writes")
         if sum(one.file_size for one in members) > len(content):
             raise ValueError("it says to hold more than its size")
         return {one.filename.removesuffix(ENDING): _read(archive, one) for one in members}
