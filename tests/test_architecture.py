@@ -24,6 +24,8 @@ BASE = {
     "imports",
     "names",
     "notebook",
+    "plain",
+    "search_path",
     "waiting",
 }
 MAY_IMPORT = {

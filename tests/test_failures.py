@@ -18,7 +18,8 @@ import covgame as cg
 from covgame.errors import BadInput, EnvironmentFailed, PremiseBroken
 from covgame.sources.failures import ATTEMPTS, Failure, Failures
 from covgame.store.black_box import BlackBox, blame, read_box
-from covgame.store.failures import FAILURES, add_failure, load_failures
+from covgame.store.failures import add_failure, load_failures
+from covgame.store.folder import FAILURES
 from tests.test_cli import covgame
 
 needs_processes = pytest.mark.skipif(os.name == "nt", reason="processes are copied by fork")

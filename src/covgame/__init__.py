@@ -1,5 +1,8 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
+from covgame import search_path as search_path
+
+# isort: split
 from covgame.data.audit import Audit, audit
 from covgame.data.export import Exported, export
 from covgame.episodes import LAST, Episode

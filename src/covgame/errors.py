@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from covgame.plain import sentence
+
 Row = tuple[int | None, Any, int | None]
 """A cell or group of cells as people write it: (stage, state, action), None for any.
 
@@ -16,6 +18,9 @@ class CovgameError(Exception):
     """Anything that covgame refuses or fails to do, said in one sentence."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return sentence(super().__str__())
 
 
 class BadInput(CovgameError):

@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 import click
 
 from covgame.errors import CovgameError
+from covgame.plain import plain_page
+from covgame.plain import sentence as one_line
 
 INTERRUPTED = 130
 DEBUG = "covgame.debug"
@@ -32,7 +34,7 @@ def fail(error: Exception) -> NoReturn:
     if isinstance(error, MemoryError):
         complain("this does not fit into memory; ask for something smaller", 2)
     if isinstance(error, OSError):
-        complain(f"the output cannot be written: {error}", 1)
+        complain(f"the output cannot be written: {error}", 2)
     complain(
         f"an internal error, {type(error).__name__}: {error}; "
         "run again with --debug and report what it shows",
@@ -43,7 +45,7 @@ def fail(error: Exception) -> NoReturn:
 def complain(sentence: str, code: int) -> NoReturn:
     """One line on standard error, if anybody listens there, and the exit code."""
     with contextlib.suppress(OSError):
-        click.echo(f"covgame: {' '.join(sentence.split())}", err=True)
+        click.echo(f"covgame: {one_line(sentence)}", err=True)
     sys.exit(code)
 
 
@@ -82,7 +84,7 @@ def _set_apart() -> int | None:
 def say(sentence: str) -> None:
     """A message on standard error, if anybody listens there."""
     with contextlib.suppress(OSError):
-        click.echo(f"covgame: {sentence}", err=True)
+        click.echo(f"covgame: {one_line(sentence)}", err=True)
 
 
 def say_lines(text: str) -> None:
@@ -95,6 +97,11 @@ def say_unless(quiet: bool, sentence: str | None) -> None:
     """The same, if there is something to say and somebody wants to hear it."""
     if sentence and not quiet:
         say(sentence)
+
+
+def show(page: str) -> None:
+    """What a command found, for people, on standard output."""
+    answer_with(plain_page(page))
 
 
 def print_json(answer: dict[str, Any]) -> None:

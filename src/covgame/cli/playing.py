@@ -7,15 +7,7 @@ from typing import NoReturn
 
 import click
 
-from covgame.cli.messages import (
-    DEBUG,
-    INTERRUPTED,
-    answer_with,
-    print_json,
-    say,
-    say_lines,
-    say_unless,
-)
+from covgame.cli.messages import DEBUG, INTERRUPTED, print_json, say, say_lines, say_unless, show
 from covgame.cli.progress import watch
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import save_answer
@@ -44,7 +36,7 @@ def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
     if as_json:
         print_json(run.to_dict())
     else:
-        answer_with(run.to_text())
+        show(run.to_text())
     leave(run, quiet)
 
 
@@ -76,5 +68,5 @@ def leave(run: Run, quiet: bool) -> NoReturn:
     elif code and not quiet:
         why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
         more = {3: " --max-episodes N", 4: _around(run)}.get(code, "")
-        say(f"{why}; all is saved, go on with: covgame resume {run.path}{more}")
+        say(f"{why}; all is saved, go on with: {run.resume_command}{more}")
     sys.exit(code)

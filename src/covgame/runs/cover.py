@@ -18,7 +18,7 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.given import AnyData, From, load_given, read_given
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_has_folder
-from covgame.runs.saving import care_of, create_folder, environment_of
+from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
 from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings
 from covgame.sources.environments import as_environment
 from covgame.sources.failures import OnFailure
@@ -177,17 +177,22 @@ def reopen(
     folder: RunFolder,
     changes: Changes,
     env: Any = None,
-    planner: Planner | Peer | None = None,
-    adversary: Adversary | None = None,
+    planner: Planner | Peer | str | None = None,
+    adversary: Adversary | str | None = None,
     target: AnyTarget | None = None,
+    *,
+    trust: bool = False,
 ) -> Callable[[], Coverage]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import CoverManifest
 
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
-    environment = environment_of(folder, env)
+    code = {} if trust else foreign_code(folder, env=env, planner=planner, adversary=adversary)
+    environment = environment_of(folder, env, code)
+    if not code:
+        planner, adversary = planner or asked.planner, adversary or asked.adversary
     known = {name: getattr(asked, name) for name in CoverSettings.__dataclass_fields__}
-    known |= {"planner": planner or asked.planner, "adversary": adversary or asked.adversary}
+    known |= {"planner": planner, "adversary": adversary}
     settings = CoverSettings(**changes.over(known))
     source = environment.open(
         settings.seed,

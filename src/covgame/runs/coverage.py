@@ -353,9 +353,9 @@ class Coverage(Run):
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
             self.growth.drop_left_out(self.game)
-        self.growth.cut_short = bool(arrays.get("cut_short", False))
         self.growth.cut = _as_rows(arrays.get("cut_off_rows", np.zeros((0, 3), dtype=np.int64)))
         with fitting():
+            self.growth.cut_short = bool(arrays.get("cut_short", False))
             if self.ways is not None:
                 self.ways.restore(arrays)
             if self.growth.by_chance is not None:

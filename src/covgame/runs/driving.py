@@ -161,6 +161,7 @@ class Driver:
             run = load(out, env=environment, target=target if isinstance(target, Grouped) else None)
             if not isinstance(run, Coverage):
                 raise BadInput(f"{out} is no run of cover")
+            run.environment.require_playable()
             self.run = run
         else:
             settings = CoverSettings(seed=seed, keep_observations=keep_observations)

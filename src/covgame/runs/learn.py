@@ -19,7 +19,7 @@ from covgame.runs.refusals import (
     check_has_folder,
     check_possible,
 )
-from covgame.runs.saving import care_of, create_folder, environment_of
+from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
 from covgame.runs.settings import Changes, LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.failures import OnFailure
@@ -276,14 +276,16 @@ def start(
 
 
 def reopen(
-    folder: RunFolder, changes: Changes, env: Any = None
+    folder: RunFolder, changes: Changes, env: Any = None, *, trust: bool = False
 ) -> Callable[[], Exploration | Identification]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import LearningManifest
 
     asked = check_content(LearningManifest, folder.manifest, folder.path / MANIFEST)
     known = {name: getattr(asked, name) for name in LearnSettings.__dataclass_fields__}
-    return _opened(environment_of(folder, env), LearnSettings(**changes.over(known)), folder)
+    code = {} if trust else foreign_code(folder, env=env)
+    settings = LearnSettings(**changes.over(known))
+    return _opened(environment_of(folder, env, code), settings, folder)
 
 
 def _opened(

@@ -18,6 +18,7 @@ from covgame.pac.learnt import LearntModel
 from covgame.runs import cover, learn
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
+from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
 from covgame.runs.settings import Changes
 from covgame.sources.failures import OnFailure
 from covgame.sources.simulated import SimulatedSource
@@ -37,8 +38,12 @@ def load(
     target: Request | None = None,
     on_failure: OnFailure | None = None,
     step_timeout: float | None = None,
+    trust: bool = False,
 ) -> Run:
     """Open a run, at the last point that was saved; nothing is played.
+
+    A run's folder is data: code that it names (``py:module:name``) is not imported unless you say
+    so. Such a run can be read all the same; ``run.environment.absent`` says why it cannot go on.
 
     Args:
         path: The folder of a run.
@@ -51,6 +56,7 @@ def load(
             as one goes: their groups are not known beforehand.
         on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
         step_timeout: From now on, in seconds (see ``covgame.cover``).
+        trust: Import the code that the folder names.
 
     Returns:
         A ``Coverage``, ``Exploration`` or ``Identification``, whatever it was.
@@ -69,9 +75,9 @@ def load(
     recovered = _recovered(folder)
     changes = Changes(max_episodes, on_failure, step_timeout)
     if folder.manifest.get("command") in ("explore", "identify"):
-        begin: Callable[[], Run] = learn.reopen(folder, changes, env)
+        begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
     else:
-        begin = cover.reopen(folder, changes, env, planner, adversary, target)
+        begin = cover.reopen(folder, changes, env, planner, adversary, target, trust=trust)
     run = _take_up(folder, begin)
     if recovered and run.notice is None:
         run.notice = (
@@ -80,6 +86,7 @@ def load(
         )
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.stop_reason
+    run.notice = run.notice or newer_notice(folder)
     return run
 
 
@@ -93,6 +100,7 @@ def resume(
     target: Request | None = None,
     on_failure: OnFailure | None = None,
     step_timeout: float | None = None,
+    trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
@@ -108,6 +116,8 @@ def resume(
             as one goes: their groups are not known beforehand.
         on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
         step_timeout: From now on, in seconds (see ``covgame.cover``).
+        trust: Import the code that the folder names (``py:module:name``): say so if the run is
+            yours, or you have looked at that code.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
 
@@ -125,13 +135,35 @@ def resume(
         >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
         (False, True)
     """
-    run = load(
-        path, max_episodes, env=env, planner=planner, adversary=adversary, target=target,
+    run = take_up(
+        path, max_episodes,
+        env=env, planner=planner, adversary=adversary, target=target, trust=trust,
         on_failure=on_failure, step_timeout=step_timeout,
     )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
     return run if run.stopped is not None else to_the_end(run, progress)
+
+
+def take_up(
+    path: str | Path,
+    max_episodes: int | None = None,
+    *,
+    env: Any = None,
+    planner: Planner | Peer | None = None,
+    adversary: Adversary | None = None,
+    trust: bool = False,
+    **further: Any,
+) -> Run:
+    """Open a run to go on with it, as ``load`` does; a finished one is only read, for which no code is needed."""
+    folder = RunFolder.open(path)
+    code = foreign_code(folder, env=env, planner=planner, adversary=adversary)
+    if code and not trust and not folder.finished:
+        raise BadInput(ask_for_trust(folder, code))
+    return load(
+        path, max_episodes,
+        env=env, planner=planner, adversary=adversary, trust=trust, **further,
+    )  # fmt: skip
 
 
 def learnt_model(path: str | Path) -> LearntModel:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from covgame.errors import BadInput, TooLarge
+from covgame.errors import BadInput, EnvironmentFailed, TooLarge
 from covgame.pac.forecast import Forecast
 from covgame.planning import number
 from covgame.players.by_counts import MOST_EPISODES
@@ -98,10 +98,18 @@ def check_has_confidence_sets(environment: Environment, source: Source) -> None:
         )
     if isinstance(source, SimulatedSource) or environment.model is not None:
         return
-    if source.shows_masks():
+    if environment.absent is None and _shows_masks(source):
         raise BadInput(
             f"{environment.name} forbids actions and has no table to say which; only cover plays it"
         )
+
+
+def _shows_masks(source: ExternalSource) -> bool:
+    """Not where it fails: its first episode will, and the run then says so."""
+    try:
+        return source.shows_masks()
+    except EnvironmentFailed:
+        return False
 
 
 def check_possible(run: Run, forecast: Forecast, *, force: bool) -> None:

@@ -28,6 +28,7 @@ from covgame.sources.external import ExternalSource
 from covgame.sources.failures import Failures, OnFailure
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import RunFolder
+from covgame.store.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
@@ -271,6 +272,11 @@ class Run(ABC):
     def path(self) -> Path | None:
         """The folder of the run, if it has one."""
         return self.folder.path if self.folder else None
+
+    @property
+    def resume_command(self) -> str | None:
+        """What to type to go on with it, if it has a folder."""
+        return resume_command(self.folder) if self.folder else None
 
     @property
     def allowed(self) -> BoolArray | None:

@@ -10,6 +10,7 @@ from covgame.game.growing import TRIES, SeenLabels
 from covgame.game.progress import progress_of
 from covgame.notebook import rows_table
 from covgame.pac.tasks import PhaseReport
+from covgame.plain import plain
 from covgame.planning import number
 from covgame.runs.run import Outlook
 
@@ -44,7 +45,7 @@ WITHOUT_FAILURES = (
 
 def as_lines(facts: Sequence[tuple[str, str]]) -> list[str]:
     """A label and what there is to say, line by line."""
-    return [f"{label:<12} {value}" for label, value in facts]
+    return [f"{label:<12} {plain(value)}" for label, value in facts]
 
 
 # --------------------------------------------------------------------------------- cover

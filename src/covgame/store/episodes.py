@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from covgame.episodes import Block
 from covgame.errors import BadInput
+from covgame.memory import require_bytes
 from covgame.store.folder import write_whole
 from covgame.store.observations import Keeping
 from covgame.types import END, BoolArray
@@ -50,6 +51,9 @@ OBSERVATION, FINAL_OBSERVATION = "observation", "final_observation"
 OBSERVATIONS = (OBSERVATION, FINAL_OBSERVATION)
 FURTHER = ("seed", *OBSERVATIONS)
 """Columns that runs have on environments that are played step by step."""
+
+BYTES_PER_STEP = 4 * 64
+"""What reading a step takes: its columns, a copy, and what is made of them."""
 
 WRITING = {
     "use_dictionary": ["stage", "state", "action", "reward", "next_state"],
@@ -203,6 +207,7 @@ def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) 
     """The steps of a shard in the columns of today, whichever version has written it."""
     try:
         with pq.ParquetFile(path) as file:
+            _check_rows(path, file.metadata)
             wanted = [
                 name for name in file.schema_arrow.names if observations or name not in OBSERVATIONS
             ]
@@ -218,6 +223,12 @@ def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) 
     if empty:
         raise BadInput(f"{path} has empty places in the column {empty[0]}; {advice}")
     return table
+
+
+def _check_rows(path: Path, about: Any) -> None:
+    """A file of a few bytes can say to hold any number of rows, and even have them."""
+    rows = about.num_rows
+    require_bytes(rows * BYTES_PER_STEP, f"{path}, which says to hold {rows:,} steps,")
 
 
 def _open_ends(table: pa.Table) -> BoolArray:
@@ -238,7 +249,9 @@ def recorded_episodes(folder: Path) -> int:
     if not found:
         return 0
     try:
-        last = pq.read_table(found[-1], columns=["episode"])["episode"][-1].as_py()
+        with pq.ParquetFile(found[-1]) as file:
+            _check_rows(found[-1], file.metadata)
+            last = file.read(["episode"])["episode"][-1].as_py()
     except (OSError, pa.ArrowException, KeyError, IndexError) as error:
         raise BadInput(f"{found[-1]} cannot be read; {RESTORE}") from error
     if not isinstance(last, int):

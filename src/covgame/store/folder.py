@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -9,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ import numpy.typing as npt
 from covgame.errors import BadInput
 from covgame.jsonfile import is_file, read_json
 from covgame.names import Names
+from covgame.store.arrays import DAMAGED, read_arrays
+from covgame.store.inspection import check_entries
+from covgame.store.trust import resume_command
 
 FORMAT = "covgame-run/2"
 OLDER = ("covgame-run/1",)
@@ -40,6 +43,9 @@ PLAYING = "playing"
 
 LEFTOVERS = (COUNTS, RESULT, STATES, NAMES, CERTIFICATE, JOURNAL, FAILURES, PLAYING)
 """Of a run that has no manifest."""
+
+FILES = frozenset([MANIFEST, MODEL, TARGET, *LEFTOVERS])
+FOLDERS = frozenset([EPISODES, GIVEN])
 
 
 class RunFolder:
@@ -89,8 +95,15 @@ class RunFolder:
         path = Path(path)
         if not is_file(str(path / MANIFEST)):
             raise BadInput(f"{path} is no run: it holds no {MANIFEST}")
+        check_entries(path, FILES, FOLDERS)
         manifest = read_json(path / MANIFEST)
-        if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, *OLDER):
+        said = manifest.get("format") if isinstance(manifest, dict) else None
+        if _is_newer(said):
+            raise BadInput(
+                f"{path} was written by a newer covgame, in the format {said}, and this one reads "
+                f"up to {FORMAT}; upgrade: pip install --upgrade covgame"
+            )
+        if said not in (FORMAT, *OLDER):
             raise BadInput(f"{path / MANIFEST} is not in the format {FORMAT}")
         return cls(path, manifest)
 
@@ -171,16 +184,28 @@ class RunFolder:
         if not path.is_file():
             return None
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return _checked_counts(dict(arrays))
-        except (OSError, ValueError, EOFError, BadZipFile, TypeError, AttributeError) as error:
+            return _checked_counts(read_arrays(path.read_bytes()), self.manifest.get("horizon"))
+        except DAMAGED as error:
             raise BadInput(f"{path} is damaged ({error}); {PLAY_AGAIN}") from error
 
 
-def _checked_counts(arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+def _is_newer(said: Any) -> bool:
+    """Whether a format is one of ours that this version does not know yet."""
+    number = re.fullmatch(r"covgame-run/(\d{1,6})", str(said))
+    return number is not None and int(number[1]) > int(FORMAT.rpartition("/")[2])
+
+
+def _checked_counts(
+    arrays: dict[str, npt.NDArray[Any]], horizon: Any
+) -> dict[str, npt.NDArray[Any]]:
     visits = arrays.get("visits")
     if visits is None or visits.ndim != 3 or visits.dtype.kind not in "iu":
         raise ValueError("it has no visits")
+    stages, states, actions = visits.shape
+    if stages != horizon:
+        raise ValueError(f"it is about {stages} stages, and {MANIFEST} about {horizon}")
+    if states and not actions:
+        raise ValueError("it is about no actions")
     return arrays
 
 
@@ -224,13 +249,22 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
 def _check_is_free(path: Path) -> None:
     if (path / MANIFEST).exists():
         raise BadInput(
-            f"{path} holds a run already; go on with it by covgame resume {path}, "
+            f"{path} holds a run already; go on with it by {_how_to_resume(path)}, "
             "or choose another --out"
         )
     if path.exists() and not path.is_dir():
         raise BadInput(f"{path} is a file; --out names a folder")
+    for name in FOLDERS:
+        if (path / name).is_symlink():
+            raise BadInput(f"{path / name} is a link; choose another --out")
     if (path / EPISODES).is_dir() and any((path / EPISODES).glob("*.parquet")):
         raise BadInput(f"{path / EPISODES} holds episodes of another run; choose another --out")
+
+
+def _how_to_resume(path: Path) -> str:
+    with contextlib.suppress(BadInput):
+        return resume_command(RunFolder.open(path))
+    return f"covgame resume {path}"
 
 
 def _as_json(content: Mapping[str, Any]) -> bytes:

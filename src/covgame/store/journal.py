@@ -33,6 +33,13 @@ ARROW = b"\xff\xff\xff\xff"
 """With which a stream of Arrow's begins; states are never so negative."""
 
 
+ODD = (
+    struct.error, ValueError, TypeError, LookupError, RecursionError, AttributeError,
+    OverflowError, pa.ArrowException,
+)  # fmt: skip
+"""What comes of entries that are whole and yet nothing that a run writes."""
+
+
 class Journal:
     """Takes down episodes as they end."""
 
@@ -110,7 +117,10 @@ def read_journal(path: Path) -> Iterator[Entry]:
         entry = content[place + FRAME.size : place + FRAME.size + size]
         if len(entry) < size or zlib.crc32(entry) != checksum:
             return
-        yield _decoded(entry)
+        try:
+            yield _decoded(entry)
+        except ODD as error:
+            raise BadInput(f"{path} is no journal of a run ({error}); remove it") from error
         place += FRAME.size + size
 
 
