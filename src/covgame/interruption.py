@@ -7,9 +7,21 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-from covgame.errors import EnvironmentFailed
+from covgame.errors import EnvironmentFailed, StorageFailed
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""Ctrl-C, being told to end, and a terminal that is gone (which Windows does not know)."""
+
+
+def heeded() -> list[signal.Signals]:
+    """Those that mean something to this process: after ``nohup`` a terminal may go."""
+    return [
+        name
+        for name in SIGNALS
+        if name.name != "SIGHUP" or signal.getsignal(name) != signal.SIG_IGN
+    ]
 
 
 class Interruption:
@@ -21,7 +33,7 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            self._before = {name: signal.signal(name, self._note) for name in SIGNALS}
+            self._before = {name: signal.signal(name, self._note) for name in heeded()}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -38,7 +50,8 @@ class Indivisible:
     """Work to be done as a whole: ``broken`` once anything got out of the middle of it.
 
     A second Ctrl-C may come between any two lines. What is in memory then does not belong together
-    and must not be saved. An environment that fails does so between episodes, not amidst them.
+    and must not be saved. An environment that fails does so between episodes, not amidst them, and
+    so does a disk.
     """
 
     broken = False
@@ -52,4 +65,6 @@ class Indivisible:
         _error: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-        self.broken = kind is not None and not issubclass(kind, EnvironmentFailed)
+        self.broken = kind is not None and not issubclass(
+            kind, EnvironmentFailed | StorageFailed
+        )

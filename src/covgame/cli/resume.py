@@ -8,6 +8,7 @@ import click
 
 from covgame.cli.options import common_options
 from covgame.cli.playing import finish
+from covgame.cli.supervising import works_on
 from covgame.runs.opening import load
 
 
@@ -22,4 +23,5 @@ def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> N
     Example:
       covgame resume runs/riverswim-states-8-1
     """
+    works_on(run)
     finish(load(run, max_episodes), as_json, quiet)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covgame.episodes import Block, Episode, Note, as_block
-from covgame.errors import EnvironmentFailed
+from covgame.errors import EnvironmentFailed, StorageFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
 from covgame.players.compiled import inner_game
@@ -21,7 +21,7 @@ class SteppedPlayer:
         self.growth = growth or Growth()
         self.growth.begin(game)
         self.inner = inner_game(game)
-        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, episodes: int) -> Block:
@@ -41,13 +41,13 @@ class SteppedPlayer:
                     episode = self.source.play(_anything(self.game.target.shape), number)
                 else:
                     episode = self.source.play(self.inner.ask(), number, self.inner.revise)
-            except (EnvironmentFailed, KeyboardInterrupt) as error:
+                if self.note is not None:
+                    self.note(number, episode)
+            except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
                 self.failure = error
                 self.inner.abandon()
                 break
             self._tell(episode)
-            if self.note is not None:
-                self.note(number, episode)
             played.append(episode)
         self._over()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)

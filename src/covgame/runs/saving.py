@@ -48,14 +48,18 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         about |= run.source.spaces()
     given = [{**one.to_dict(), "left_out": one.left_out} for one in run.given]
     manifest = {**about, **run.manifest(), "given": given, "versions": versions()}
+    if out is not None and not str(out):
+        raise BadInput("--out names the folder of a run, and is empty; leave it out, or name one")
     path = Path(out) if out is not None else fresh_folder(environment.name)
-    run.folder = RunFolder.create(path, manifest, files, partial(_keep_given, run))
+    run.folder = RunFolder.create(
+        path, manifest, files, partial(_keep_given, run), checked=not run.source.repeats
+    )
     return run.folder
 
 
 def _keep_given(run: Run, folder: RunFolder) -> None:
     """Data that a run starts from are there before anybody could resume it."""
-    write_given(folder.path, run.given)
+    write_given(folder, run.given)
     keys = run.source.state_keys
     if run.given and keys is not None:
         folder.save_states(keys, run.source.state_labels)
@@ -69,14 +73,15 @@ def environment_of(folder: RunFolder, env: Any = None) -> Environment:
         return _handed_over(folder, env, reading)
     if asked["model"] is None:
         if not asked.get("by_name", True):
-            return _absent(folder, reading)
+            return absent_environment(folder)
         return make(asked["environment"], asked["horizon"], **reading)
-    again = make(folder.path / asked["model"])
+    again = make(folder.place / asked["model"])
     return Environment(asked["environment"], again.horizon, again.model, by_name=False)
 
 
-def _absent(folder: RunFolder, reading: dict[str, Any]) -> Environment:
+def absent_environment(folder: RunFolder) -> Environment:
     """In the place of an environment that only another program has: enough to read its data."""
+    reading = {"states": folder.manifest.get("states"), "actions": folder.manifest.get("actions")}
     name, arrays = folder.manifest["environment"], folder.load_counts()
     why = (
         f"{folder.path} was played on {name}, which only the program that made it has; go on "
