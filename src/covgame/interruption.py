@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from covgame.errors import EnvironmentFailed, StorageFailed
 
@@ -24,19 +24,29 @@ def heeded() -> list[signal.Signals]:
     ]
 
 
+def check() -> None:
+    """Break off if somebody wants to stop; for work that takes long and leaves nothing half done."""
+    if any(one.wanted for one in Interruption.entered):
+        raise KeyboardInterrupt
+
+
 class Interruption:
     """While it is entered, the first Ctrl-C only sets ``wanted``; a second one breaks off."""
+
+    entered: ClassVar[list[Interruption]] = []
 
     def __init__(self) -> None:
         self.wanted = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
+        Interruption.entered.append(self)
         if threading.current_thread() is threading.main_thread():
             self._before = {name: signal.signal(name, self._note) for name in heeded()}
         return self
 
     def __exit__(self, *_: object) -> None:
+        Interruption.entered.remove(self)
         for name, handler in self._before.items():
             signal.signal(name, handler)
 
