@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any, ClassVar
 
@@ -15,6 +18,10 @@ SIGNALS = tuple(
 """Ctrl-C, being told to end, and a terminal that is gone (which Windows does not know)."""
 
 
+PR_SET_PDEATHSIG = 1
+SECONDS_BETWEEN_LOOKS = 0.2
+
+
 def heeded() -> list[signal.Signals]:
     """Those that mean something to this process: after ``nohup`` a terminal may go."""
     return [
@@ -24,8 +31,26 @@ def heeded() -> list[signal.Signals]:
     ]
 
 
+def end_with(parent: int) -> None:
+    """Whoever kills the parent of this process kills this one, also if that was a moment ago."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # whatever this one is busy with
+        if os.getppid() != parent:
+            os._exit(1)
+        return
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
 def check() -> None:
-    """Break off if somebody wants to stop; for work that takes long and leaves nothing half done."""
+    """Break off if somebody wants to stop: for long work that leaves nothing half done."""
     if any(one.wanted for one in Interruption.entered):
         raise KeyboardInterrupt
 
@@ -75,6 +100,4 @@ class Indivisible:
         _error: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-        self.broken = kind is not None and not issubclass(
-            kind, EnvironmentFailed | StorageFailed
-        )
+        self.broken = kind is not None and not issubclass(kind, EnvironmentFailed | StorageFailed)

@@ -16,13 +16,12 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from covgame.cli.messages import INTERRUPTED, print_json, say, say_unless
-from covgame.interruption import SIGNALS, heeded
+from covgame.interruption import SIGNALS, end_with, heeded
 
 TURNED_OFF = "COVGAME_UNSUPERVISED"
 """Set to anything: there is one process only, as on Windows."""
@@ -39,7 +38,20 @@ SECONDS_TO_HEAR = 0.05
 SECONDS_TO_TELL = {INTERRUPTED: 5.0, 4: 60.0}
 """How long a run may take to be opened for its answer, which somebody asked for."""
 
-_report: Callable[[dict[str, Any]], None] | None = None
+
+class _Reports:
+    """What the process that works says to the one above, if there is one."""
+
+    pipe: int | None = None
+    process = 0
+
+    def say(self, word: dict[str, Any]) -> None:
+        if self.pipe is not None and os.getpid() == self.process:  # not whoever it has forked
+            with contextlib.suppress(OSError):
+                os.write(self.pipe, (json.dumps(word) + "\n").encode())
+
+
+_reports = _Reports()
 
 
 def begin() -> None:
@@ -50,8 +62,8 @@ def begin() -> None:
 
 def works_on(folder: Path | None) -> None:
     """Have it known above which run this is about."""
-    if folder is not None and _report is not None:
-        _report({"folder": str(folder)})
+    if folder is not None:
+        _reports.say({"folder": str(folder)})
 
 
 def goodbye(code: int) -> None:
@@ -59,8 +71,7 @@ def goodbye(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    if _report is not None:
-        _report({"code": code})
+    _reports.say({"code": code})
 
 
 def supervise() -> None:
@@ -86,40 +97,12 @@ def supervise() -> None:
 
 def _work_below(above: int, words: tuple[int, int], heard: tuple[int, int]) -> None:
     """Report to the process above, and end with it."""
-    global _report
-    _end_with(above, words[0])
+    end_with(above)
+    os.close(words[0])
     os.close(heard[0])
     os.set_blocking(heard[1], False)
     signal.set_wakeup_fd(heard[1], warn_on_full_buffer=False)
-    here = os.getpid()
-
-    def report(word: dict[str, Any]) -> None:
-        if os.getpid() == here:  # not whoever an environment has forked
-            with contextlib.suppress(OSError):
-                os.write(words[1], (json.dumps(word) + "\n").encode())
-
-    _report = report
-
-
-def _end_with(above: int, pipe: int) -> None:
-    """Killing the process above kills this one, also if it was killed a moment ago."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        os.close(pipe)
-        if os.getppid() != above:
-            os._exit(1)
-        return
-    import threading
-
-    def look() -> None:
-        os.close(pipe)
-        while os.getppid() == above:
-            time.sleep(0.2)
-        os._exit(1)
-
-    threading.Thread(target=look, daemon=True).start()
+    _reports.pipe, _reports.process = words[1], os.getpid()
 
 
 # ------------------------------------------------------------------------ in the process above

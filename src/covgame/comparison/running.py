@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -15,7 +14,7 @@ from pathlib import Path
 from covgame.comparison.experiments import Experiment
 from covgame.comparison.results import RESULTS, Journal, Result, Row, write_results
 from covgame.errors import BadInput
-from covgame.interruption import SIGNALS, Interruption
+from covgame.interruption import SIGNALS, Interruption, end_with
 
 AHEAD = 2
 """Experiments that wait for each worker: enough that none is idle, few to give up on Ctrl-C."""
@@ -135,11 +134,6 @@ def _follow_parent() -> None:
     """The process that started the workers decides what signals mean; they end when it does."""
     for name in SIGNALS:
         signal.signal(name, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
+    if parent is not None and parent.pid is not None:
+        end_with(parent.pid)

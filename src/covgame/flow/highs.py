@@ -27,7 +27,7 @@ class Method(Enum):
 
 
 MOST_ITERATIONS = 500_000
-"""Of the first-order method, a hundred times what it takes; else it has no end on hopeless numbers."""
+"""Of the first-order method, a hundred times what it takes; hopeless numbers have no other end."""
 
 
 def _first_order(tolerance: float) -> dict[str, Any]:

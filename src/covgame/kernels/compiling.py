@@ -85,7 +85,7 @@ class _Kept(IndexDataCacheFile):
 
     def _write(self, path: str, what: Any) -> None:
         content = self._dump(what)  # type: ignore[no-untyped-call]
-        with self._open_for_write(path) as file:  # type: ignore[no-untyped-call]
+        with self._open_for_write(path) as file:
             file.write(self._checksum(content) + content)
 
     def _read(self, path: str) -> Any:

@@ -13,16 +13,13 @@ from covgame.store.folder import RunFolder
 
 CODE_OF_OTHERS = ("py:", "gym:")
 ASKED = ("environment", "epsilon", "delta", "seed", "preset")
-OPEN = {
+OPEN: dict[str, dict[str, Any]] = {
     "cover": {
-        **{"covered": False, "uncovered": None, "unreachable": None},
-        **{"min_episodes": None, "ratio": None},
+        "covered": False,
+        **dict.fromkeys(("uncovered", "unreachable", "min_episodes", "ratio")),
     },
-    "explore": {"certified_error": None, "phases": None},
-    "identify": {
-        **{"certified_gap": None, "value_lower": None, "value_upper": None},
-        **{"policy": None, "phases": None},
-    },
+    "explore": dict.fromkeys(("certified_error", "phases")),
+    "identify": dict.fromkeys(("certified_gap", "value_lower", "value_upper", "policy", "phases")),
 }
 """What an answer says where nothing is known but how many episodes there are."""
 

@@ -67,7 +67,9 @@ class Checksums:
         return name not in self.known or hashlib.sha256(content).hexdigest() in self.known[name]
 
 
-def verified(folder: Path, may_differ: frozenset[str], may_lack: frozenset[str]) -> Checksums | None:
+def verified(
+    folder: Path, may_differ: frozenset[str], may_lack: frozenset[str]
+) -> Checksums | None:
     """The checksums of a run whose files were all found to have them, None if it keeps none.
 
     Files that can be made again from the others may differ or be absent; that is up to who reads

@@ -37,7 +37,7 @@ FRAME = struct.Struct("<II")  # bytes of the entry, their checksum
 HEAD = struct.Struct("<qqqq?q")  # episode, steps, ended in, seed, cut short, bytes of names
 NONE = -(2**62)
 SECONDS_TO_BE_GONE = 0.5
-"""A process that was just killed may take a moment; who only reads does not wait for a living one."""
+"""A process that was just killed may take a moment; who only reads waits for no living one."""
 
 ARROW = b"\xff\xff\xff\xff"
 """With which a stream of Arrow's begins; states are never so negative."""

@@ -76,9 +76,7 @@ class Recorder:
         folder, source = self.folder, self.source
         changed = folder.checksums is not None and not folder.checksums.is_current()
         if not source.repeats and (
-            changed
-            or recorded_episodes(folder.episodes) != played
-            or holds_episodes(folder.place)
+            changed or recorded_episodes(folder.episodes) != played or holds_episodes(folder.place)
         ):
             raise BadInput(
                 f"{folder.path} was written to since it was opened; wait until the other process "
