@@ -46,7 +46,7 @@ def test_a_disk_that_fails_anywhere(
     monkeypatch.setattr(disk, "fault", counting)
     cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "whole")
     times, refused = done.count(operation), 0
-    for number in range(1, times + 1, max(1, times // 12)):
+    for number in range(1, times + 1, max(1, times // 6)):
         run = rooms / f"{operation}-{code}-{number}"
         monkeypatch.setattr(disk, "fault", failing(operation, number, code)[0])
         with pytest.raises((cg.StorageFailed, cg.BadInput), match="cannot be written"):
