@@ -137,7 +137,7 @@ def test_a_run_that_is_not_finished_where_nobody_may_write(
     cg.cover("py:rooms:Rooms", "uniform:4", out="run", max_episodes=10)
     monkeypatch.setattr(disk, "fault", refuse_all)
     assert cg.load("run").n_episodes == 10
-    with pytest.raises(cg.BadInput, match="run cannot be written to.*writable"):
+    with pytest.raises(cg.BadInput, match=r"run cannot be written to.*writable"):
         cg.resume("run", max_episodes=20)
 
 

@@ -326,3 +326,39 @@ def test_the_solver_hears_ctrl_c_in_python() -> None:
         [sys.executable, "-c", STOPPING], capture_output=True, text=True, check=True, timeout=LONG
     )
     assert float(done.stdout) < SOON
+
+
+def test_who_does_not_wait_for_phi_gets_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The episodes are played, and Ctrl-C comes while the answer is still being computed."""
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("covgame.runs.coverage.min_flow", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cg.cover("grid", "uniform:1/pair", out=tmp_path)
+    answer = json.loads((tmp_path / "result.json").read_text())
+    assert (answer["covered"], answer["stopped"], answer["min_episodes"]) == (
+        True,
+        "interrupted",
+        None,
+    )
+    assert cg.resume(tmp_path).min_episodes > 1
+
+
+def test_numbers_out_of_range_do_not_take_for_ever(tmp_path: Path) -> None:
+    """They end in a sentence, not in an endless search."""
+    model = {
+        "format": "covgame-mdp/1",
+        "horizon": 3,
+        "states": 2,
+        "actions": 1,
+        "initial": 0,
+        "transitions": [[None, 0, 0, 1, 1e-300], [None, 0, 0, 0, 1.0], [None, 1, 0, 1, 1.0]],
+    }
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    with pytest.raises(cg.SolverFailed, match="--min-reach"):
+        cg.plan(tmp_path / "model.json", "uniform:5")

@@ -67,7 +67,7 @@ def _put_away(run: Run, recorder: AnyRecorder | None, *, whole: bool) -> None:
             recorder.close(whole=whole)
         run.stopped = run.stop_reason if whole else "interrupted"
         if recorder and whole:
-            save_answer(run)
+            _save_what_is_known(run)
     except StorageFailed as error:
         run.fail(error)
     finally:
@@ -75,6 +75,15 @@ def _put_away(run: Run, recorder: AnyRecorder | None, *, whole: bool) -> None:
             run.stopped = "failed"
         if recorder:
             recorder.release()
+
+
+def _save_what_is_known(run: Run) -> None:
+    """The answer; who does not wait for a linear program gets it without."""
+    try:
+        save_answer(run)
+    except KeyboardInterrupt:
+        run.stopped = "interrupted"
+        save_answer(run)
 
 
 def _blocks(
