@@ -21,8 +21,7 @@ from covgame.store.recorder import Recorder
 
 CASES: list[tuple[str, int, str]] = [
     ("gym:FrozenLake-v1", 20, "uniform:1000"),
-    ("gym:FrozenLake-v1", 100, "uniform:5000/pair"),
-    ("gym:Blackjack-v1", 8, "uniform:1000/pair"),
+    ("gym:FrozenLake-v1", 100, "uniform:1000"),
 ]
 EPISODES, ROUNDS = 5_000, 15
 

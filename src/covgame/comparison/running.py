@@ -20,6 +20,9 @@ AHEAD = 2
 """Experiments that wait for each worker: enough that none is idle, few to give up on Ctrl-C."""
 
 
+SLICE = 0.2
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a benchmark is."""
@@ -110,18 +113,22 @@ def _by_workers(
     interruption: Interruption,
 ) -> Iterator[tuple[Experiment, list[Row]]]:
     waiting, running = list(reversed(experiments)), dict[Future[list[Row]], Experiment]()
-    while (waiting and not interruption.wanted) or running:
-        while waiting and len(running) < AHEAD * workers and not interruption.wanted:
+    while waiting or running:
+        if interruption.wanted:
+            _give_up()
+            return
+        while waiting and len(running) < AHEAD * workers:
             one = waiting.pop()
             running[pool.submit(_measure, one)] = one
-        if interruption.wanted:
-            for future in running:
-                future.cancel()
-        finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+        finished, _ = wait(running, timeout=SLICE, return_when=FIRST_COMPLETED)
         for future in finished:
-            one = running.pop(future)
-            if not future.cancelled():
-                yield one, future.result()
+            yield running.pop(future), future.result()
+
+
+def _give_up() -> None:
+    """Who wants to stop does not wait for experiments, which may take minutes."""
+    for worker in multiprocessing.active_children():
+        worker.kill()
 
 
 def _measure(experiment: Experiment) -> list[Row]:
