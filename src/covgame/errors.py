@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from covgame.plain import sentence
@@ -72,6 +74,25 @@ class EpisodeFailed(EnvironmentFailed):
 
 class PremiseBroken(EnvironmentFailed):
     """An environment did what somebody relied on it not to do; to try again would not help."""
+
+
+class StorageFailed(CovgameError):
+    """A disk that is full, broken or may not be written to; what was written before is intact."""
+
+    exit_code = 2
+
+    NO_ROOM = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+    NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+    @classmethod
+    def at(cls, path: Path, error: OSError) -> StorageFailed:
+        """What the system said about a file, with what to do."""
+        advice = "check the disk"
+        if error.errno in cls.NO_ROOM:
+            advice = "make room on the disk"
+        elif error.errno in cls.NOT_ALLOWED:
+            advice = "make its folder writable"
+        return cls(f"{path} cannot be written ({error.strerror or error}): {advice}")
 
 
 class SolverFailed(CovgameError):

@@ -10,6 +10,7 @@ import click
 
 from covgame.cli.messages import say_unless
 from covgame.cli.options import (
+    OUT,
     common_options,
     data_options,
     failure_options,
@@ -71,7 +72,7 @@ from covgame.sources.failures import OnFailure
 @data_options
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OUT,
     help="The folder of the run; a fresh one in runs/ if left out.",
 )
 @common_options

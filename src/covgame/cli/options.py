@@ -15,6 +15,18 @@ from covgame.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class RunPath(click.Path):
+    """The folder of a new run; an empty name would be the current folder."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value == "":
+            self.fail("it names the folder of the run; leave it out, or say which", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+OUT = RunPath(file_okay=False, path_type=Path)
+
 TARGETS = (
     "uniform:50, uniform:50/pair, uniform:50/state, uniform:20/transition, proportional:500, "
     "or a file"
@@ -134,7 +146,7 @@ def learning_options(command: Command) -> Command:
     for option in (
         click.option(
             "--out",
-            type=click.Path(file_okay=False, path_type=Path),
+            type=OUT,
             help="The folder of the run; a fresh one in runs/ if left out.",
         ),
         click.option(

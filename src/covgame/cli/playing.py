@@ -9,6 +9,7 @@ import click
 
 from covgame.cli.messages import DEBUG, INTERRUPTED, print_json, say, say_lines, say_unless, show
 from covgame.cli.progress import watch
+from covgame.cli.supervising import works_on
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import save_answer
 from covgame.runs.run import Run
@@ -28,6 +29,7 @@ UNSEEN = "a state of the target never appeared; all is saved"
 
 def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
     """Play a run to its end, print the answer, and exit as the contract says."""
+    works_on(run.path)
     say_unless(quiet, run.notice)
     if run.stopped is None:
         watch(run, quiet=quiet)

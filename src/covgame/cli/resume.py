@@ -9,6 +9,7 @@ import click
 
 from covgame.cli.options import common_options, failure_options
 from covgame.cli.playing import finish
+from covgame.cli.supervising import works_on
 from covgame.runs.opening import take_up
 from covgame.sources.failures import OnFailure
 
@@ -39,6 +40,7 @@ def resume(
       covgame resume runs/riverswim-states-8-1
       covgame resume runs/py-mine-Env-1 --trust
     """
+    works_on(run)
     again = take_up(
         run, max_episodes, env=env, trust=trust, on_failure=on_failure, step_timeout=step_timeout
     )

@@ -7,7 +7,7 @@ import math
 import time
 
 from covgame.episodes import Block, Episode, Note, as_block
-from covgame.errors import EnvironmentFailed, EpisodeFailed
+from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.batches import plan_batch
 from covgame.game.game import EpisodeSource, Game
 from covgame.players.compiled import inner_game
@@ -39,7 +39,7 @@ class BatchedPlayer:
         self.each, self.measured = each or 1, each is None
         self.inner = inner_game(game)
         self.planning = self.playing = 0.0
-        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, most: int) -> Block:
@@ -68,7 +68,7 @@ class BatchedPlayer:
                 if self.note is not None:
                     self.note(number, episode)
                 played.append(episode)
-        except (EnvironmentFailed, KeyboardInterrupt) as error:
+        except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
             self.failure = error
         return played
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covgame.episodes import Block, Episode, Note, as_block
-from covgame.errors import EnvironmentFailed, EpisodeFailed
+from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
 from covgame.players.compiled import inner_game
@@ -22,7 +22,7 @@ class SteppedPlayer:
         self.growth.begin(game)
         self.inner = inner_game(game)
         source.visits_of = self._visits_of
-        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
         self.n_avoided = source.masks.n_avoided if growth and growth.avoided is not None else 0
 
@@ -43,16 +43,16 @@ class SteppedPlayer:
                     episode = self.source.play(_anything(self.game.target.shape), number)
                 else:
                     episode = self.source.play(self.inner.ask(), number, self.inner.revise)
+                if self.note is not None:
+                    self.note(number, episode)
             except EpisodeFailed:
                 self.inner.abandon()
                 continue
-            except (EnvironmentFailed, KeyboardInterrupt) as error:
+            except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
                 self.failure = error
                 self.inner.abandon()
                 break
             self._tell(episode)
-            if self.note is not None:
-                self.note(number, episode)
             played.append(episode)
         self._over()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)

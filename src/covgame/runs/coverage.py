@@ -179,8 +179,8 @@ class Coverage(Run):
         return moves_target(kernel, request.wanted, request.count, last_step=last_step)
 
     def _too_late_to_ask(self) -> bool:
-        """Who interrupts a run on a large world does not want to wait for a linear program."""
-        return self.stopped == "interrupted" and self.is_large
+        """Who interrupts a run does not want to wait for a linear program."""
+        return self.stopped == "interrupted"
 
     @property
     def bound_at_hand(self) -> float | None:

@@ -72,7 +72,7 @@ def load(
         True
     """
     folder = RunFolder.open(path)
-    recovered = _recovered(folder)
+    recovered, dropped = _recovered(folder)
     changes = Changes(max_episodes, on_failure, step_timeout)
     if folder.manifest.get("command") in ("explore", "identify"):
         begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
@@ -84,6 +84,9 @@ def load(
             f"the last {recovered:,} episodes were taken over from the journal of {folder.path}, "
             "which was killed"
         )
+    if dropped:
+        torn = f"{dropped:,} bytes at the end of its journal were no whole episode and are dropped"
+        run.notice = f"{run.notice or folder.path}; {torn}"
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.stop_reason
     run.notice = run.notice or newer_notice(folder)
@@ -210,10 +213,10 @@ def is_finished(path: str | Path) -> bool:
     return RunFolder.open(path).finished
 
 
-def _recovered(folder: RunFolder) -> int:
-    """Episodes that a killed process had not put into a shard yet."""
-    if not (folder.path / JOURNAL).is_file():
-        return 0
+def _recovered(folder: RunFolder) -> tuple[int, int]:
+    """(episodes that a killed process had not put into a shard yet, bytes that were none)."""
+    if not (folder.place / JOURNAL).is_file():
+        return 0, 0
     from covgame.store.journal import recover
 
     return recover(folder)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from covgame.episodes import Episode, as_block
-from covgame.errors import BadInput, EnvironmentFailed
+from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.interruption import Indivisible, Interruption
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
@@ -56,15 +56,37 @@ def play(run: AnyRun) -> Generator[AnyRun]:
                     with one_step:
                         run.finish_task(task)
                     yield run
-        except EnvironmentFailed as error:
-            run.failure = str(error)
+        except (EnvironmentFailed, StorageFailed) as error:
+            run.fail(error)
         finally:
             _let_go(run)
-            if recorder:
-                recorder.close(whole=not one_step.broken)
-            run.stopped = "interrupted" if one_step.broken else run.stop_reason
-            if recorder and not one_step.broken:
-                save_answer(run)
+            _put_away(run, recorder, whole=not one_step.broken)
+
+
+def _put_away(run: Run, recorder: AnyRecorder | None, *, whole: bool) -> None:
+    """Save what was played, if it is ``whole`` with the answer; a full disk keeps what it has."""
+    try:
+        if recorder:
+            recorder.close(whole=whole)
+        run.stopped = run.stop_reason if whole else "interrupted"
+        if recorder and whole:
+            _save_what_is_known(run)
+    except StorageFailed as error:
+        run.fail(error)
+    finally:
+        if run.failure:
+            run.stopped = "failed"
+        if recorder:
+            recorder.release()
+
+
+def _save_what_is_known(run: Run) -> None:
+    """The answer; who does not wait for a linear program gets it without."""
+    try:
+        save_answer(run)
+    except KeyboardInterrupt:
+        run.stopped = "interrupted"
+        save_answer(run)
 
 
 def _blocks(
@@ -147,7 +169,7 @@ def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = N
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     if run.failure:
-        raise EnvironmentFailed(run.failure)
+        raise run.failed_by(run.failure)
     return run
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy.typing as npt
 
 from covgame.episodes import Block
-from covgame.errors import BadInput
+from covgame.errors import BadInput, CovgameError, EnvironmentFailed
 from covgame.game.counts import Counts
 from covgame.names import Names
 from covgame.notebook import facts_table
@@ -89,7 +89,8 @@ class Run(ABC):
     given: list[Given] = field(default_factory=list, kw_only=True, repr=False)
     folder: RunFolder | None = field(default=None, kw_only=True, repr=False)
     stopped: StopReason | None = field(default=None, kw_only=True)
-    failure: str | None = field(default=None, kw_only=True)  # what the environment did
+    failure: str | None = field(default=None, kw_only=True)  # what the environment did, or the disk
+    failed_by: type[CovgameError] = field(default=EnvironmentFailed, kw_only=True, repr=False)
     notice: str | None = field(default=None, kw_only=True)  # what had to be mended on loading
 
     FINISHED: ClassVar[StopReason]  # the reason to stop when all is done
@@ -328,6 +329,11 @@ class Run(ABC):
     def n_given(self) -> int:
         """Episodes of others that it started from."""
         return sum(one.episodes for one in self.given)
+
+    def fail(self, error: CovgameError) -> None:
+        """Note why it cannot go on; what came first is what a person should hear."""
+        if self.failure is None:
+            self.failure, self.failed_by = str(error), type(error)
 
     def number_of(self, episode: int) -> int:
         """The number in this run of a task's episode."""

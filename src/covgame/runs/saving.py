@@ -63,14 +63,18 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         about |= run.source.spaces()
     given = [{**one.to_dict(), "left_out": one.left_out} for one in run.given]
     manifest = {**about, **run.manifest(), "given": given, "versions": versions()}
+    if out is not None and not str(out):
+        raise BadInput("--out names the folder of a run, and is empty; leave it out, or name one")
     path = Path(out) if out is not None else fresh_folder(environment.name)
-    run.folder = RunFolder.create(path, manifest, files, partial(_keep_given, run))
+    run.folder = RunFolder.create(
+        path, manifest, files, partial(_keep_given, run), checked=not run.source.repeats
+    )
     return run.folder
 
 
 def _keep_given(run: Run, folder: RunFolder) -> None:
     """Data that a run starts from are there before anybody could resume it."""
-    write_given(folder.path, run.given)
+    write_given(folder, run.given)
     keys = run.source.state_keys
     if run.given and keys is not None:
         folder.save_states(keys, run.source.state_labels)
@@ -79,14 +83,14 @@ def _keep_given(run: Run, folder: RunFolder) -> None:
 def care_of(settings: Settings, folder: RunFolder | None = None) -> Care:
     """How to deal with an environment that may fail, and has perhaps failed before."""
     failures: list[Failure] = []
-    if folder is not None and any((folder.path / name).exists() for name in (FAILURES, PLAYING)):
+    if folder is not None and any((folder.place / name).exists() for name in (FAILURES, PLAYING)):
         from covgame.store.black_box import blame
         from covgame.store.episodes import recorded_episodes
         from covgame.store.failures import load_failures
 
         recorded = recorded_episodes(folder.episodes)
-        blame(folder.path, recorded)
-        failures = load_failures(folder.path, recorded)
+        blame(folder.place, recorded)
+        failures = load_failures(folder.place, recorded)
     return Care(settings.on_failure, settings.step_timeout, Failures(failures))
 
 
@@ -122,14 +126,14 @@ def environment_of(
     asked = folder.manifest
     reading = {"states": asked.get("states"), "actions": asked.get("actions")}
     if code:
-        return _absent(folder, reading, ask_for_trust(folder, code))
+        return absent_environment(folder, ask_for_trust(folder, code))
     if env is not None:
         return _handed_over(folder, env, reading)
     if asked["model"] is None:
         if not asked.get("by_name", True):
-            return _absent(folder, reading)
+            return absent_environment(folder)
         return make(_name_in(folder), asked["horizon"], **reading)
-    again = make(folder.path / asked["model"])
+    again = make(folder.place / asked["model"])
     return Environment(asked["environment"], again.horizon, again.model, by_name=False)
 
 
@@ -142,8 +146,9 @@ def _name_in(folder: RunFolder) -> str:
     return name
 
 
-def _absent(folder: RunFolder, reading: dict[str, Any], why: str | None = None) -> Environment:
+def absent_environment(folder: RunFolder, why: str | None = None) -> Environment:
     """In the place of an environment that is not here: enough to read its data."""
+    reading = {"states": folder.manifest.get("states"), "actions": folder.manifest.get("actions")}
     name, arrays = folder.manifest["environment"], folder.load_counts()
     why = why or (
         f"{folder.path} was played on {name}, which only the program that made it has; go on "
