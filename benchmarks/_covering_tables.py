@@ -131,6 +131,23 @@ def step_overhead() -> str:
     return table(heads, rows)
 
 
+def journal() -> str:
+    """What writing every episode down at once costs."""
+    rows = [
+        [
+            f"`{row['env']}`",
+            f"{row['horizon']}",
+            f"`{row['target']}`",
+            f"{row['without']:.0f}",
+            f"{row['with']:.0f}",
+            f"{row['ratio']:.3f} ({' to '.join(f'{one:.3f}' for one in row['quartiles'])})",
+        ]
+        for row in _results.read("journal")["rows"]
+    ]
+    heads = ["environment", "H", "target", "without, us", "with it, us", "ratio (quartiles)"]
+    return table(heads, rows)
+
+
 def auditing() -> str:
     """Audits beside the bare read of the same files."""
     rows = [
@@ -322,6 +339,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "episode_costs": episode_costs,
     "gym_envs": gym_envs,
     "step_overhead": step_overhead,
+    "journal": journal,
     "auditing": auditing,
     "certifying": certifying,
     "found_states": found_states,

@@ -19,10 +19,13 @@ BASE = {
     "jsonfile",
     "rng",
     "episodes",
+    "parentage",
     "interruption",
     "imports",
     "names",
     "notebook",
+    "plain",
+    "search_path",
     "waiting",
 }
 MAY_IMPORT = {

@@ -208,7 +208,7 @@ def test_what_is_proved_to_be_rare_is_left_out(
         **asked,  # type: ignore[arg-type]
     )
     assert not parts.covered
-    again = resume(tmp_path / "parts", max_episodes=10**6)
+    again = resume(tmp_path / "parts", max_episodes=10**6, trust=True)
     assert again.n_episodes == run.n_episodes
     assert again.unreachable == run.unreachable
 

@@ -409,7 +409,8 @@ def test_being_told_to_end_keeps_what_is_done(name: str, tmp_path: Path) -> None
 
 
 def test_workers_do_not_outlive_who_started_them(tmp_path: Path) -> None:
-    done, finished = after_one_experiment("os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
+    kill = "(os.kill(os.getppid(), signal.SIGKILL), signal.pause())"
+    done, finished = after_one_experiment(kill, tmp_path)
     assert done.returncode == -9
     assert len(finished) == 1
 

@@ -74,3 +74,42 @@ def test_a_constant_of_another_file_is_noticed(tmp_path: Path) -> None:
     assert "RATE = math.sqrt(" in text
     adversary.write_text(text.replace("RATE = math.sqrt(", "RATE = 0.05 * math.sqrt("))
     assert episodes() != first
+
+
+SMALL = """
+import sys
+from covgame.game.counts import Counts
+from covgame.kernels.compiling import is_kept, types_of
+from covgame.kernels.layout import count_arrays
+from covgame.kernels.tables import refresh
+from covgame.types import Shape
+learnt = count_arrays(Counts(Shape(2, 2, 2), pooled=True))
+if sys.argv[1:]:
+    print(is_kept(refresh, types_of([learnt])))
+else:
+    refresh(learnt)
+"""
+
+
+def test_damaged_files_are_compiled_anew(tmp_path: Path) -> None:
+    """Garbage, empty files, a flipped bit in the code: no complaint, and whole files again."""
+    environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def ask(*arguments: str) -> str:
+        command = [sys.executable, "-c", SMALL, *arguments]
+        return subprocess.run(
+            command, env=environ, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+
+    ask()
+    kept = sorted(path for path in tmp_path.rglob("*.nb[ic]"))
+    assert {path.suffix for path in kept} == {".nbi", ".nbc"}
+    for damage in (b"garbage", b"", None):
+        for path in kept:
+            content = path.read_bytes()
+            middle = len(content) // 2
+            flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+            path.write_bytes(flipped if damage is None else damage)
+        assert ask("is it kept?") == "False\n"
+        ask()
+        assert ask("is it kept?") == "True\n"

@@ -107,7 +107,7 @@ def test_what_was_handed_over_goes_on_where_it_is_handed_over_again(tmp_path: Pa
 def test_a_class_that_can_be_imported_is_found_by_any_process(tmp_path: Path) -> None:
     cg.cover(Corridor, "uniform:30/pair", out=tmp_path, max_episodes=5)
     assert coverage_at(tmp_path).environment.name == "py:tests.runs:Corridor"
-    assert cg.resume(tmp_path, max_episodes=10**6).covered
+    assert cg.resume(tmp_path, max_episodes=10**6, trust=True).covered
 
 
 def test_functions_as_state_maps_are_handed_over_again(tmp_path: Path) -> None:

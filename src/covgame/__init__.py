@@ -1,5 +1,8 @@
 """covgame: cover an environment you don't know in close to the fewest episodes possible."""
 
+from covgame import search_path as search_path
+
+# isort: split
 from covgame.data.audit import Audit, audit
 from covgame.data.export import Exported, export
 from covgame.episodes import LAST, Episode
@@ -9,6 +12,7 @@ from covgame.errors import (
     EnvironmentFailed,
     MissingExtra,
     SolverFailed,
+    StorageFailed,
     TooLarge,
     UnknownModel,
     UnreachableTarget,
@@ -73,6 +77,7 @@ __all__ = [
     "Shape",
     "SimulatedSource",
     "SolverFailed",
+    "StorageFailed",
     "TabularMDP",
     "Target",
     "TooLarge",

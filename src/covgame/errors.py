@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from covgame.plain import sentence
 
 Row = tuple[int | None, Any, int | None]
 """A cell or group of cells as people write it: (stage, state, action), None for any.
@@ -16,6 +20,9 @@ class CovgameError(Exception):
     """Anything that covgame refuses or fails to do, said in one sentence."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return sentence(super().__str__())
 
 
 class BadInput(CovgameError):
@@ -59,6 +66,33 @@ class EnvironmentFailed(CovgameError):
     """An environment raised an error or showed something impossible; what was played is saved."""
 
     exit_code = 4
+
+
+class EpisodeFailed(EnvironmentFailed):
+    """An environment failed in one episode, which was set aside and is to be played again."""
+
+
+class PremiseBroken(EnvironmentFailed):
+    """An environment did what somebody relied on it not to do; to try again would not help."""
+
+
+class StorageFailed(CovgameError):
+    """A disk that is full, broken or may not be written to; what was written before is intact."""
+
+    exit_code = 2
+
+    NO_ROOM = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+    NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+    @classmethod
+    def at(cls, path: Path, error: OSError) -> StorageFailed:
+        """What the system said about a file, with what to do."""
+        advice = "check the disk"
+        if error.errno in cls.NO_ROOM:
+            advice = "make room on the disk"
+        elif error.errno in cls.NOT_ALLOWED:
+            advice = "make its folder writable"
+        return cls(f"{path} cannot be written ({error.strerror or error}): {advice}")
 
 
 class SolverFailed(CovgameError):

@@ -13,12 +13,15 @@ PREFIX = "py:"
 
 
 def find(name: str) -> Any:
-    """What ``py:module:name`` names; the module may lie in the current folder."""
+    """What ``py:module:name`` names; the module may lie in the current folder.
+
+    That is searched last: nothing there takes the place of a library.
+    """
     module, colon, attribute = name.removeprefix(PREFIX).partition(":")
     if not (module and colon and attribute):
         raise BadInput(f"{name}: write py:module:name")
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+        sys.path.append(os.getcwd())
     try:
         imported = importlib.import_module(module)
     except ImportError as error:
@@ -26,7 +29,8 @@ def find(name: str) -> Any:
     except Exception as error:
         raise BadInput(f"{name}: importing it raised {said(error)}") from error
     if not hasattr(imported, attribute):
-        raise BadInput(f"{name}: the module has no {attribute!r}")
+        place = getattr(imported, "__file__", None) or "which is built in"
+        raise BadInput(f"{name}: the module ({place}) has no {attribute!r}")
     return getattr(imported, attribute)
 
 

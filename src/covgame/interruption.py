@@ -2,29 +2,76 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+import time
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
-from covgame.errors import EnvironmentFailed
+from covgame.errors import EnvironmentFailed, StorageFailed
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""Ctrl-C, being told to end, and a terminal that is gone (which Windows does not know)."""
+
+
+PR_SET_PDEATHSIG = 1
+SECONDS_BETWEEN_LOOKS = 0.2
+
+
+def heeded() -> list[signal.Signals]:
+    """Those that mean something to this process: after ``nohup`` a terminal may go."""
+    return [
+        name
+        for name in SIGNALS
+        if name.name != "SIGHUP" or signal.getsignal(name) != signal.SIG_IGN
+    ]
+
+
+def end_with(parent: int) -> None:
+    """Whoever kills the parent of this process kills this one, also if that was a moment ago."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # whatever this one is busy with
+        if os.getppid() != parent:
+            os._exit(1)
+        return
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def check() -> None:
+    """Break off if somebody wants to stop: for long work that leaves nothing half done."""
+    if any(one.wanted for one in Interruption.entered):
+        raise KeyboardInterrupt
 
 
 class Interruption:
     """While it is entered, the first Ctrl-C only sets ``wanted``; a second one breaks off."""
+
+    entered: ClassVar[list[Interruption]] = []
 
     def __init__(self) -> None:
         self.wanted = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
+        Interruption.entered.append(self)
         if threading.current_thread() is threading.main_thread():
-            self._before = {name: signal.signal(name, self._note) for name in SIGNALS}
+            self._before = {name: signal.signal(name, self._note) for name in heeded()}
         return self
 
     def __exit__(self, *_: object) -> None:
+        Interruption.entered.remove(self)
         for name, handler in self._before.items():
             signal.signal(name, handler)
 
@@ -38,7 +85,8 @@ class Indivisible:
     """Work to be done as a whole: ``broken`` once anything got out of the middle of it.
 
     A second Ctrl-C may come between any two lines. What is in memory then does not belong together
-    and must not be saved. An environment that fails does so between episodes, not amidst them.
+    and must not be saved. An environment that fails does so between episodes, not amidst them, and
+    so does a disk.
     """
 
     broken = False
@@ -52,4 +100,4 @@ class Indivisible:
         _error: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-        self.broken = kind is not None and not issubclass(kind, EnvironmentFailed)
+        self.broken = kind is not None and not issubclass(kind, EnvironmentFailed | StorageFailed)

@@ -37,6 +37,16 @@ def require_room(shape: Shape, transitions: int, what: str) -> None:
         )
 
 
+def require_bytes(wanted: int, what: str) -> None:
+    """Raise ``TooLarge`` if reading something would take more than there is."""
+    available = physical_memory()
+    if wanted > available:
+        raise TooLarge(
+            f"{what} would take about {_rough(wanted // 2**30)} GiB, and this machine has "
+            f"{_rough(available // 2**30)} GiB"
+        )
+
+
 def _rough(count: int) -> str:
     """A count for people, however long."""
     return f"{count:,}" if count < 10**15 else f"10^{math.log10(count):.0f}"

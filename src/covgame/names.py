@@ -10,13 +10,17 @@ from enum import Enum
 from typing import Any
 
 from covgame.errors import BadInput, Row
+from covgame.plain import plain
 
 LONGEST = 80
 
 
 @dataclass(frozen=True)
 class Names:
-    """How a person calls the states and actions, and whether the states form a grid."""
+    """How a person calls the states and actions, and whether the states form a grid.
+
+    Whatever they are called, what is shown of it is visible characters on one line.
+    """
 
     states: Sequence[str] | None = None
     actions: Sequence[str] | None = None
@@ -38,9 +42,9 @@ class Names:
     def state(self, state: int | str) -> str:
         """A state by its name, its place in the grid, or its number; a name as it is."""
         if isinstance(state, str):
-            return state
+            return plain(state)
         if self.states is not None and state < len(self.states):
-            return self.states[state]
+            return plain(self.states[state])
         if self.grid is not None:
             row, column = divmod(state, self.grid[1])
             return f"row {row}, column {column}"
@@ -49,7 +53,7 @@ class Names:
     def action(self, action: int) -> str:
         """An action by its name or number."""
         if self.actions is not None and action < len(self.actions):
-            return self.actions[action]
+            return plain(self.actions[action])
         return f"action {action}"
 
     def transition(self, move: tuple[int, int, int | None]) -> str:
@@ -105,7 +109,7 @@ def _numbers(labels: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _number(what: str, label: str, known: Mapping[str, Sequence[int]], where: str) -> int:
-    found = known.get(label, ())
+    found = known.get(plain(label), ())
     if len(found) == 1:
         return found[0]
     if found:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
+
+from covgame.plain import as_html
 
 LEFT = " style='text-align:left'"
 
@@ -11,7 +12,7 @@ LEFT = " style='text-align:left'"
 def facts_table(facts: Sequence[tuple[str, str]]) -> str:
     """A label and what there is to say, line by line."""
     rows = "".join(
-        f"<tr><th{LEFT}>{html.escape(label)}</th><td{LEFT}>{html.escape(value)}</td></tr>"
+        f"<tr><th{LEFT}>{as_html(label)}</th><td{LEFT}>{as_html(value)}</td></tr>"
         for label, value in facts
     )
     return f"<table>{rows}</table>"
@@ -21,11 +22,11 @@ def rows_table(caption: str, rows: Sequence[Sequence[str]], heads: Sequence[str]
     """Rows under a caption; nothing at all if there are none."""
     if not rows:
         return ""
-    head = "".join(f"<th{LEFT}>{html.escape(word)}</th>" for word in heads)
+    head = "".join(f"<th{LEFT}>{as_html(word)}</th>" for word in heads)
     lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     first = f"<tr>{head}</tr>" if heads else ""
-    return f"<table><caption>{html.escape(caption)}</caption>{first}{lines}</table>"
+    return f"<table><caption>{as_html(caption)}</caption>{first}{lines}</table>"
 
 
 def _cell(text: str) -> str:
-    return f"<td{LEFT}>{html.escape(text)}</td>"
+    return f"<td{LEFT}>{as_html(text)}</td>"

@@ -8,7 +8,7 @@ import click
 
 import covgame
 from covgame.cli.completion import complete_env, complete_target
-from covgame.cli.messages import print_json, say_unless
+from covgame.cli.messages import print_json, say_unless, show
 from covgame.cli.options import TARGETS, as_range, common_options, parse_columns
 from covgame.errors import BadInput
 
@@ -142,4 +142,4 @@ def audit(
     if as_json:
         print_json(answer)
     else:
-        click.echo(text)
+        show(text)

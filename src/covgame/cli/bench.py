@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covgame.cli.messages import INTERRUPTED, print_json, say
+from covgame.cli.messages import INTERRUPTED, print_json, say, show
 from covgame.cli.options import common_options
 from covgame.errors import BadInput
 
@@ -73,7 +73,7 @@ def bench(
     if as_json:
         print_json(answer)
     else:
-        click.echo(_show(results))
+        show(_show(results))
     if not complete:
         if not quiet:
             say("interrupted; all is saved, the same command goes on")
@@ -119,7 +119,7 @@ def bench_report(
     if as_json:
         print_json(answer)
     else:
-        click.echo(text)
+        show(text)
 
 
 def _run_profile(

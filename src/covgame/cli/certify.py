@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from covgame.cli.messages import print_json
+from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
 from covgame.runs.certify import certify as check
 from covgame.runs.text import as_lines
@@ -27,4 +27,4 @@ def certify(run: Path, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json({**checked.to_dict(), "run": str(run)})
     else:
-        click.echo("\n".join(as_lines(checked.facts())))
+        show("\n".join(as_lines(checked.facts())))

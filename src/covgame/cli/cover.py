@@ -10,8 +10,10 @@ import click
 
 from covgame.cli.messages import say_unless
 from covgame.cli.options import (
+    OUT,
     common_options,
     data_options,
+    failure_options,
     parse_columns,
     reading_options,
     world_and_target,
@@ -23,6 +25,7 @@ from covgame.runs.given import From
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import as_environment
+from covgame.sources.failures import OnFailure
 
 
 @click.command()
@@ -65,10 +68,11 @@ from covgame.sources.environments import as_environment
     "--adversary",
     help="py:MODULE:NAME, an adversary of your own in the place of ours.",
 )
+@failure_options
 @data_options
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OUT,
     help="The folder of the run; a fresh one in runs/ if left out.",
 )
 @common_options
@@ -79,6 +83,8 @@ def cover(
     states: str | None,
     actions: str | None,
     keep_observations: bool,
+    on_failure: OnFailure,
+    step_timeout: float | None,
     seed: int,
     preset: Literal["default", "paper"],
     delta: float,
@@ -107,7 +113,7 @@ def cover(
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary,
-        keep_observations,
+        keep_observations, on_failure, step_timeout,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     if target is None:

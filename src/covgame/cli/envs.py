@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from covgame.cli.completion import complete_env
-from covgame.cli.messages import print_json
+from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
 from covgame.errors import BadInput
 from covgame.mdp.families import FAMILIES, Family
@@ -52,7 +52,7 @@ def envs(
     if as_json:
         print_json(answer)
     else:
-        click.echo(text)
+        show(text)
 
 
 def _describe_all() -> Answer:

@@ -10,6 +10,7 @@ import click
 from covgame.cli.options import (
     common_options,
     data_options,
+    failure_options,
     learning_options,
     parse_columns,
     reading_options,
@@ -21,11 +22,13 @@ from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
 from covgame.sources.environments import as_environment
+from covgame.sources.failures import OnFailure
 
 
 @click.command()
 @learning_options
 @reading_options
+@failure_options
 @data_options
 @common_options
 def explore(
@@ -34,6 +37,8 @@ def explore(
     states: str | None,
     actions: str | None,
     keep_observations: bool,
+    on_failure: OnFailure,
+    step_timeout: float | None,
     epsilon: float,
     delta: float,
     seed: int,
@@ -63,6 +68,7 @@ def explore(
         "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
         most_states=most_states, keep_observations=keep_observations,
+        on_failure=on_failure, step_timeout=step_timeout,
     )  # fmt: skip
     run = start(
         as_environment(env, horizon, states, actions),

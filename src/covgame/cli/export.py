@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from covgame.cli.messages import print_json
+from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
 from covgame.data.export import FORMATS
 from covgame.data.export import export as write
@@ -39,4 +39,4 @@ def export(
     if as_json:
         print_json({**written.to_dict(), "run": str(run)})
     else:
-        click.echo("\n".join(as_lines(written.facts())))
+        show("\n".join(as_lines(written.facts())))

@@ -12,6 +12,7 @@ from covgame.cli.options import (
     as_range,
     common_options,
     data_options,
+    failure_options,
     learning_options,
     parse_columns,
     reading_options,
@@ -23,6 +24,7 @@ from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
 from covgame.sources.environments import as_environment
+from covgame.sources.failures import OnFailure
 
 
 @click.command()
@@ -45,6 +47,7 @@ from covgame.sources.environments import as_environment
     is_flag=True,
     help="The published form, with PruneDataset: it biases the estimates and can be wrong.",
 )
+@failure_options
 @data_options
 @common_options
 def identify(
@@ -53,6 +56,8 @@ def identify(
     states: str | None,
     actions: str | None,
     keep_observations: bool,
+    on_failure: OnFailure,
+    step_timeout: float | None,
     epsilon: float,
     delta: float,
     seed: int,
@@ -85,6 +90,7 @@ def identify(
         "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
         as_range(reward_range), None if return_range is None else as_range(return_range),
         most_successors, stage_dependent, most_states, keep_observations,
+        on_failure, step_timeout,
     )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")

@@ -7,10 +7,13 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
 from covgame.cli.messages import INTERRUPTED, complain
+from covgame.cli.supervising import begin, goodbye, supervise
+from covgame.interruption import heeded
 
 NAMES = (
     "plan",
@@ -84,13 +87,29 @@ def _stop(_signal: int, _frame: object) -> None:
 
 
 def run() -> None:
-    """The entry point: click's own complaints become one sentence, too."""
-    signal.signal(signal.SIGTERM, _stop)
+    """The entry point: the work is done by a process below this one, where there can be one."""
     if COMPLETION in os.environ:
         from covgame.cli.completion import complete_whole_words
 
         complete_whole_words()
+    else:
+        supervise()
+    for name in heeded():
+        signal.signal(name, _stop)
     try:
+        _run()
+    except SystemExit as end:
+        goodbye(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
+    except BaseException:  # asked for by --debug
+        goodbye(1)
+        raise
+
+
+def _run() -> NoReturn:
+    """Click's own complaints become one sentence, too."""
+    try:
+        begin()
         sys.exit(main(standalone_mode=False))
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "covgame"

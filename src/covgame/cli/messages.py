@@ -6,13 +6,21 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import click
 
 from covgame.errors import CovgameError
+from covgame.plain import plain_page
+from covgame.plain import sentence as one_line
 
 INTERRUPTED = 130
+DEBUG = "covgame.debug"
+"""Whether tracebacks are wanted."""
+
+ANSWERS = "covgame.answers"
+"""Where answers go while standard output is kept for them."""
 
 
 def fail(error: Exception) -> NoReturn:
@@ -26,7 +34,7 @@ def fail(error: Exception) -> NoReturn:
     if isinstance(error, MemoryError):
         complain("this does not fit into memory; ask for something smaller", 2)
     if isinstance(error, OSError):
-        complain(f"the output cannot be written: {error}", 1)
+        complain(f"the output cannot be written: {error}", 2)
     complain(
         f"an internal error, {type(error).__name__}: {error}; "
         "run again with --debug and report what it shows",
@@ -37,14 +45,52 @@ def fail(error: Exception) -> NoReturn:
 def complain(sentence: str, code: int) -> NoReturn:
     """One line on standard error, if anybody listens there, and the exit code."""
     with contextlib.suppress(OSError):
-        click.echo(f"covgame: {' '.join(sentence.split())}", err=True)
+        click.echo(f"covgame: {one_line(sentence)}", err=True)
     sys.exit(code)
+
+
+def answer_with(text: str) -> None:
+    """What a command was asked for, on standard output."""
+    click.echo(text, file=click.get_current_context().meta.get(ANSWERS))
+
+
+@contextlib.contextmanager
+def kept_for_answers() -> Iterator[None]:
+    """While foreign code runs, standard output is kept for the answer.
+
+    Whatever an environment prints, by ``print`` or on file descriptor 1, goes to standard error.
+    It stays so until the process ends: what compiled code has printed comes out only then.
+    """
+    kept = _set_apart()
+    if kept is None:
+        yield
+        return
+    with os.fdopen(kept, "w", encoding="utf-8", errors="backslashreplace") as answers:
+        click.get_current_context().meta[ANSWERS] = answers
+        yield
+
+
+def _set_apart() -> int | None:
+    """Standard output under another number; None if there is none, or it is no file."""
+    try:
+        sys.stdout.flush()
+        kept = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return kept
 
 
 def say(sentence: str) -> None:
     """A message on standard error, if anybody listens there."""
     with contextlib.suppress(OSError):
-        click.echo(f"covgame: {sentence}", err=True)
+        click.echo(f"covgame: {one_line(sentence)}", err=True)
+
+
+def say_lines(text: str) -> None:
+    """Several lines on standard error, such as a traceback."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True, nl=False)
 
 
 def say_unless(quiet: bool, sentence: str | None) -> None:
@@ -53,6 +99,11 @@ def say_unless(quiet: bool, sentence: str | None) -> None:
         say(sentence)
 
 
+def show(page: str) -> None:
+    """What a command found, for people, on standard output."""
+    answer_with(plain_page(page))
+
+
 def print_json(answer: dict[str, Any]) -> None:
     """The one JSON object of ``--json``."""
-    click.echo(json.dumps(answer, allow_nan=False))
+    answer_with(json.dumps(answer, allow_nan=False))

@@ -10,10 +10,22 @@ from typing import Any, TypeVar
 import click
 
 from covgame.cli.completion import complete_env, complete_target
-from covgame.cli.messages import fail
+from covgame.cli.messages import DEBUG, fail, kept_for_answers
 from covgame.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class RunPath(click.Path):
+    """The folder of a new run; an empty name would be the current folder."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value == "":
+            self.fail("it names the folder of the run; leave it out, or say which", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+OUT = RunPath(file_okay=False, path_type=Path)
 
 TARGETS = (
     "uniform:50, uniform:50/pair, uniform:50/state, uniform:20/transition, proportional:500, "
@@ -26,8 +38,10 @@ def common_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def guarded(*args: Any, debug: bool, **kwargs: Any) -> Any:
+        click.get_current_context().meta[DEBUG] = debug
         try:
-            return command(*args, **kwargs)
+            with kept_for_answers():
+                return command(*args, **kwargs)
         except Exception as error:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
                 raise
@@ -84,6 +98,29 @@ def reading_options(command: Command) -> Command:
     return command
 
 
+def failure_options(command: Command, *, resumed: bool = False) -> Command:
+    """``--on-failure`` and ``--step-timeout``: what to do about environments that fail."""
+    for option in (
+        click.option(
+            "--step-timeout",
+            type=float,
+            metavar="SECONDS",
+            help="What a step may take; ENV then plays in a process of its own, which is replaced "
+            "when it hangs or dies.",
+        ),
+        click.option(
+            "--on-failure",
+            type=click.Choice(["stop", "record", "avoid"]),
+            default=None if resumed else "stop",
+            show_default=not resumed,
+            help="When ENV fails: try the episode again, up to three times, and stop; or take it "
+            "for the end of the episode and go on; or avoid that action there as well.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 COLUMNS = (
     "what their columns are called, as OURS=THEIRS: state=s,action=a,done=over; state=x+y makes a "
     "state of two columns."
@@ -109,7 +146,7 @@ def learning_options(command: Command) -> Command:
     for option in (
         click.option(
             "--out",
-            type=click.Path(file_okay=False, path_type=Path),
+            type=OUT,
             help="The folder of the run; a fresh one in runs/ if left out.",
         ),
         click.option(

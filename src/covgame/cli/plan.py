@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import covgame
-from covgame.cli.messages import print_json, say, say_unless
+from covgame.cli.messages import print_json, say, say_unless, show
 from covgame.cli.options import common_options, world_and_target
 from covgame.flow.functionals import Functionals
 from covgame.planning import number
@@ -93,7 +93,7 @@ def plan(
     if as_json:
         print_json(answer)
     else:
-        click.echo("\n\n".join(pages))
+        show("\n\n".join(pages))
 
 
 def _complaint(

@@ -7,8 +7,9 @@ from typing import NoReturn
 
 import click
 
-from covgame.cli.messages import INTERRUPTED, print_json, say, say_unless
+from covgame.cli.messages import DEBUG, INTERRUPTED, print_json, say, say_lines, say_unless, show
 from covgame.cli.progress import watch
+from covgame.cli.supervising import works_on
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import save_answer
 from covgame.runs.run import Run
@@ -28,6 +29,7 @@ UNSEEN = "a state of the target never appeared; all is saved"
 
 def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
     """Play a run to its end, print the answer, and exit as the contract says."""
+    works_on(run.path)
     say_unless(quiet, run.notice)
     if run.stopped is None:
         watch(run, quiet=quiet)
@@ -36,7 +38,7 @@ def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
     if as_json:
         print_json(run.to_dict())
     else:
-        click.echo(run.to_text())
+        show(run.to_text())
     leave(run, quiet)
 
 
@@ -50,13 +52,23 @@ def _solve(run: Coverage, quiet: bool) -> None:
         save_answer(run)
 
 
+def _around(run: Run) -> str:
+    """How to get past a step that fails again and again."""
+    last = run.failures.last if len(run.failures) else None
+    if last is None or not last.path:
+        return ""
+    return " --on-failure avoid" if isinstance(run, Coverage) else " --on-failure record"
+
+
 def leave(run: Run, quiet: bool) -> NoReturn:
     """Exit; where work is left, say why and how to go on."""
     code = EXIT_CODES[run.stopped or "interrupted"]
+    if run.failures and click.get_current_context().meta.get(DEBUG):
+        say_lines(run.failures.last.traceback)
     if run.stopped == "unseen":
         say_unless(quiet, UNSEEN)
     elif code and not quiet:
         why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
-        more = " --max-episodes N" if code == 3 else ""
-        say(f"{why}; all is saved, go on with: covgame resume {run.path}{more}")
+        more = {3: " --max-episodes N", 4: _around(run)}.get(code, "")
+        say(f"{why}; all is saved, go on with: {run.resume_command}{more}")
     sys.exit(code)

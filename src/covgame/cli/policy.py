@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from covgame.cli.messages import print_json
+from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
 from covgame.pac.learnt import LearntModel
 from covgame.planning import number
@@ -43,7 +43,7 @@ def policy(run: Path, reward: Path | None, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(_answer(run, model, best, found, value))
     else:
-        click.echo(_show(run, model, best, found, value))
+        show(_show(run, model, best, found, value))
 
 
 def _best(path: Path, model: LearntModel, reward: Path | None) -> tuple[Policy, str, float]:

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
-from covgame.cli.options import common_options
+from covgame.cli.options import common_options, failure_options
 from covgame.cli.playing import finish
-from covgame.runs.opening import load
+from covgame.cli.supervising import works_on
+from covgame.runs.opening import take_up
+from covgame.sources.failures import OnFailure
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--max-episodes", type=int, help="A new budget, counted from the first episode.")
+@click.option(
+    "--trust", is_flag=True, help="Import the code that RUN names (py:MODULE:NAME), if it does."
+)
+@click.option("--env", help="The environment named again, instead of the name in RUN.")
+@partial(failure_options, resumed=True)
 @common_options
-def resume(run: Path, max_episodes: int | None, as_json: bool, quiet: bool) -> None:
+def resume(
+    run: Path,
+    max_episodes: int | None,
+    trust: bool,
+    env: str | None,
+    on_failure: OnFailure | None,
+    step_timeout: float | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Go on where a stopped or killed run was.
 
     \b
-    Example:
+    Examples:
       covgame resume runs/riverswim-states-8-1
+      covgame resume runs/py-mine-Env-1 --trust
     """
-    finish(load(run, max_episodes), as_json, quiet)
+    works_on(run)
+    again = take_up(
+        run, max_episodes, env=env, trust=trust, on_failure=on_failure, step_timeout=step_timeout
+    )
+    finish(again, as_json, quiet)

@@ -16,7 +16,7 @@ from typing import Any
 
 from covgame.comparison.experiments import Experiment
 from covgame.errors import BadInput
-from covgame.store.folder import write_whole
+from covgame.store.files import write_whole
 
 RESULTS = "results.parquet"
 JOURNAL = "journal.jsonl"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -15,10 +14,13 @@ from pathlib import Path
 from covgame.comparison.experiments import Experiment
 from covgame.comparison.results import RESULTS, Journal, Result, Row, write_results
 from covgame.errors import BadInput
-from covgame.interruption import SIGNALS, Interruption
+from covgame.interruption import SIGNALS, Interruption, end_with
 
 AHEAD = 2
 """Experiments that wait for each worker: enough that none is idle, few to give up on Ctrl-C."""
+
+
+SLICE = 0.2
 
 
 @dataclass(frozen=True)
@@ -111,18 +113,22 @@ def _by_workers(
     interruption: Interruption,
 ) -> Iterator[tuple[Experiment, list[Row]]]:
     waiting, running = list(reversed(experiments)), dict[Future[list[Row]], Experiment]()
-    while (waiting and not interruption.wanted) or running:
-        while waiting and len(running) < AHEAD * workers and not interruption.wanted:
+    while waiting or running:
+        if interruption.wanted:
+            _give_up()
+            return
+        while waiting and len(running) < AHEAD * workers:
             one = waiting.pop()
             running[pool.submit(_measure, one)] = one
-        if interruption.wanted:
-            for future in running:
-                future.cancel()
-        finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+        finished, _ = wait(running, timeout=SLICE, return_when=FIRST_COMPLETED)
         for future in finished:
-            one = running.pop(future)
-            if not future.cancelled():
-                yield one, future.result()
+            yield running.pop(future), future.result()
+
+
+def _give_up() -> None:
+    """Who wants to stop does not wait for experiments, which may take minutes."""
+    for worker in multiprocessing.active_children():
+        worker.kill()
 
 
 def _measure(experiment: Experiment) -> list[Row]:
@@ -135,11 +141,6 @@ def _follow_parent() -> None:
     """The process that started the workers decides what signals mean; they end when it does."""
     for name in SIGNALS:
         signal.signal(name, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
+    if parent is not None and parent.pid is not None:
+        end_with(parent.pid)

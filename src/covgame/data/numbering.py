@@ -54,14 +54,7 @@ class StateNumbers:
     def __post_init__(self) -> None:
         self._table: IntArray | None = None
         if self.keys is not None and self.states is not None:
-            keys, labels = self.keys
-            self._table = np.array(
-                [
-                    number_of_key(self.states, key, None if labels is None else labels[number])
-                    for number, key in enumerate(keys)
-                ],
-                dtype=np.int64,
-            )
+            self._table = _numbers(self.states, *self.keys)
         if self.states is not None and not self.states.discovered:
             self.limit = self.states.size
         elif self.states is None and self.keys is not None:
@@ -172,6 +165,18 @@ class StateNumbers:
                 chunk.refuse(row // per_row, column, str(error))
         self.highest = max(self.highest, int(numbers.max(initial=-1)))
         return numbers[which]
+
+
+def _numbers(states: States, keys: list[str], labels: list[str] | None) -> IntArray:
+    """What an environment makes of the states that a run has found, by their numbers there."""
+    try:
+        found = [
+            number_of_key(states, key, None if labels is None else labels[number])
+            for number, key in enumerate(keys)
+        ]
+    except EnvironmentFailed as error:  # it never saw them
+        raise BadInput(f"the data are from another environment: {error}") from error
+    return np.array(found, dtype=np.int64)
 
 
 class _Called:

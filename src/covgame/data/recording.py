@@ -13,6 +13,7 @@ import numpy.typing as npt
 from covgame.errors import BadInput
 from covgame.names import Names
 from covgame.store.folder import COUNTS, RunFolder
+from covgame.store.trust import resume_command
 from covgame.types import END, BoolArray, IntArray, Shape
 
 Values = npt.NDArray[Any]
@@ -97,7 +98,7 @@ class Recording:
         kept = folder.manifest.get("observation_space")
         recorded = RecordedEpisodes(folder.episodes, shape, names, kept)
         if not len(recorded):
-            raise BadInput(f"{folder.path} has no episodes yet: covgame resume {folder.path}")
+            raise BadInput(f"{folder.path} has no episodes yet: {resume_command(folder)}")
         tables = partial(recorded.tables, observations=True)
         newest = next(tables(len(recorded) - 1)).schema
         return cls(folder, shape, names, tables, newest, kept, *_spaces(folder.manifest))
@@ -187,7 +188,7 @@ def _shape(folder: RunFolder) -> Shape:
     if arrays is None:
         raise BadInput(
             f"{folder.path} holds no {COUNTS} yet, because it was stopped before anything was "
-            f"saved; covgame resume {folder.path} goes on with it"
+            f"saved; {resume_command(folder)} goes on with it"
         )
     horizon, states, actions = arrays["visits"].shape
     known = folder.load_states()

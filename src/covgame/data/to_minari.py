@@ -20,6 +20,7 @@ from covgame.data.hdf5_groups import LONGEST_NAME, GroupsFile, Tree, Values
 from covgame.data.recording import Batch, Parts, Recording
 from covgame.errors import BadInput
 from covgame.store.folder import MANIFEST
+from covgame.store.trust import code_named
 from covgame.types import END, IntArray
 
 VERSION = "0.5.4"
@@ -276,6 +277,9 @@ def _env_spec(recording: Recording) -> str | None:
     manifest = recording.folder.manifest
     name = str(manifest.get("environment"))
     if not name.startswith("gym:") or not manifest.get("by_name", True):
+        return None
+    if code_named(manifest):
+        recording.remarks.append(f"Minari cannot recover {name}, which names code to be imported")
         return None
     from covgame.sources.gymnasium_envs import gym_factory
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from covgame import interruption
 from covgame.errors import Infeasible, SolverFailed
 from covgame.flow.polytope import SparseColumns
 from covgame.types import FloatArray, IntArray
@@ -24,10 +26,15 @@ class Method(Enum):
     FIRST_ORDER_TIGHT = "primal-dual first-order method, tighter"
 
 
+MOST_ITERATIONS = 500_000
+"""Of the first-order method, a hundred times what it takes; hopeless numbers have no other end."""
+
+
 def _first_order(tolerance: float) -> dict[str, Any]:
     return {
         "solver": "pdlp",
         "presolve": "off",
+        "pdlp_iteration_limit": MOST_ITERATIONS,
         "pdlp_optimality_tolerance": tolerance,
         "primal_feasibility_tolerance": tolerance,
         "dual_feasibility_tolerance": tolerance,
@@ -42,6 +49,13 @@ OPTIONS: dict[Method, dict[str, Any]] = {
     Method.FIRST_ORDER: _first_order(1e-6),
     Method.FIRST_ORDER_TIGHT: _first_order(1e-8),
 }
+
+
+LARGE = 2_000
+"""From so many columns on a program may take so long that somebody wants to stop it."""
+
+SLICE = 0.05
+SECONDS_TO_GIVE_IN = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +102,10 @@ class Solver:
         """Solve, from where the last answer was if the method can start anywhere."""
         import highspy
 
-        self.highs.run()
+        if len(self.program.cost) < LARGE or not _hears_signals():
+            self.highs.run()
+        else:
+            self._run_watched()
         status = self.highs.getModelStatus()
         if status in (
             highspy.HighsModelStatus.kInfeasible,
@@ -108,6 +125,23 @@ class Solver:
             np.array(solution.col_dual),
         )
 
+    def _run_watched(self) -> None:
+        """Solve in another thread, while this one hears Ctrl-C.
+
+        Simplex and interior point ask now and then whether to go on. The first-order method and
+        crossover do not: then the thread is left behind, and ends with the process.
+        """
+        if not self.highs.HandleUserInterrupt:
+            self.highs.HandleUserInterrupt = True
+        self.highs.startSolve()
+        try:
+            while not self.highs.wait(SLICE)[0]:
+                interruption.check()
+        except BaseException:
+            self.highs.cancelSolve()
+            self.highs.wait(SECONDS_TO_GIVE_IN)
+            raise
+
     def change_costs(self, columns: IntArray, costs: FloatArray) -> None:
         """Other costs for some columns."""
         status = self.highs.changeColsCost(len(columns), columns.astype(np.int32), costs)
@@ -125,6 +159,10 @@ class Solver:
         """Other lower bounds for the rows from ``first`` on, which have no upper ones."""
         for row, least in enumerate(lower.tolist(), start=first):
             _require_ok(self.highs.changeRowBounds(row, least, np.inf), "other bounds of rows")
+
+
+def _hears_signals() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _to_highs(program: LinearProgram) -> Any:

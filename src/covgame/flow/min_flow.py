@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from covgame.arrays import sum_by_index
-from covgame.errors import Row, SolverFailed
+from covgame.errors import Infeasible, Row, SolverFailed
 from covgame.flow.highs import Answer, LinearProgram, Method, solve
 from covgame.flow.polytope import FlowPolytope, SparseColumns, flow_polytope
 from covgame.mdp import dp
@@ -39,6 +39,9 @@ OUT_OF_RANGE = (
 
 GOOD_GAP = 1e-5
 """Relative distance of the two certified bounds with which a proposal is accepted."""
+
+NEVER_END = (Method.FIRST_ORDER, Method.FIRST_ORDER_TIGHT)
+"""Where there is no solution they look for one for very long."""
 
 SPREADING_ROUNDS = {Method.FIRST_ORDER: 400}
 FEW_ROUNDS = 50
@@ -150,14 +153,18 @@ def _proposals(
     polytope = flow_polytope(transitions)
     program = ScaledProgram(target, polytope, natural.sum(axis=2))
     failures: list[SolverFailed] = []
+    solved = False
     for method in methods:
+        if method in NEVER_END and any(isinstance(one, Infeasible) for one in failures):
+            continue  # there is a solution, but not with these numbers
         try:
             answer = solve(program.program, method)
         except SolverFailed as error:
             failures.append(error)
         else:
+            solved = True
             yield program.flow(answer), program.prices(answer)
-    if len(failures) == len(methods):
+    if not solved:
         raise SolverFailed(f"{OUT_OF_RANGE} ({failures[0]})")
 
 

@@ -326,6 +326,8 @@ class SeenLabels(_ByStates):
         visits = game.counts.visits
         missing: list[tuple[Row, float]] = []
         for (h, s, a), count in self.found().items():
+            if a != ANY and s < visits.shape[1] and not _allowed(game, s + 1)[s, a]:
+                continue
             stages = slice(None) if h == ANY else h
             actions = slice(None) if a == ANY else a
             there = visits[stages, s, actions].sum() if s < visits.shape[1] else 0

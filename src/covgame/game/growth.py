@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from covgame.errors import Row
+from covgame.game.avoiding import cut_off, without
 from covgame.game.game import Game
 from covgame.game.growing import Growing
 from covgame.types import ANY, BoolArray, BoolHS
@@ -85,6 +86,9 @@ class Growth:
         self.request, self.rare, self.by_chance = request, rare, by_chance
         self.left_out: list[tuple[Row, float]] = []  # and the bounds that say why
         self.cut_short = False  # whether an episode was, before the last stage
+        self.avoided: BoolArray | None = None  # (S, A), what nobody wants to try again
+        self.cut: list[Row] = []  # what only avoided actions lead to
+        self.next_cut = 0
         self.given = 0  # episodes of somebody else, which the game was told before it began
         self.begun = False
 
@@ -110,12 +114,17 @@ class Growth:
             self.next_growth, self.looked_at = arrays["growth_times"].tolist()
             self.begun = True
 
+    def avoid(self, avoided: BoolArray) -> None:
+        """Ask no more for these actions of states, (S, A), from the next update on."""
+        self.avoided, self.next_growth = avoided, 0
+
     def update(self, game: Game, allowed: BoolArray | None) -> bool:
         """After an episode: whether the target has changed. ``allowed`` is what is known by now."""
         changed = False
         if game.counts.n_episodes >= self.next_growth or game.covered:
             changed = self._take_up(game, allowed)
         changed = self._leave_out_rare(game) or changed
+        changed = self._cut_off(game) or changed
         if self.by_chance is not None and not game.covered:
             self.by_chance.in_vain = 0
         return changed
@@ -142,7 +151,7 @@ class Growth:
             self.taken_up, rows = seen, len(game.target)
             self._allow(game, counts.shape.states, allowed)
             target = request.grown(game, seen, self._left_out_rows()) if request else game.target
-            game.grow(target)
+            game.grow(target if self.avoided is None else without(target, self.avoided))
             if self.by_chance is not None and self.by_chance.in_vain:
                 found = int(seen.any(axis=0).sum() - known.any(axis=0).sum())
                 self.by_chance.find(found, max(0, len(game.target) - rows))
@@ -187,6 +196,18 @@ class Growth:
             self.left_out += zip(rows, (bound for _, bound in found), strict=True)
             self.drop_left_out(game)
         return bool(found)
+
+    def _cut_off(self, game: Game) -> bool:
+        """Drop open rows that only avoided actions lead to; looked at now and then."""
+        played = game.counts.n_episodes
+        if self.avoided is None or played < self.next_cut or game.allowed is None:
+            return False
+        self.next_cut = played + max(1, played // INTERVAL)
+        found = cut_off(game, game.allowed)
+        if found.any():
+            self.cut += game.target.as_rows(np.flatnonzero(found))
+            game.grow(game.target.keep(~found))
+        return bool(found.any())
 
     def proves_nothing(self, game: Game) -> bool:
         """Whether bounds would rest on pooled stages that are seen not to be alike."""

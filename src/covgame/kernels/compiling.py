@@ -9,12 +9,14 @@ all ``SOURCES``; a test sees to it that the list is complete.
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from numba import njit, typeof
 from numba.core import config, event
+from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
 from covgame import waiting
@@ -30,6 +32,8 @@ SOURCES = (
     *(f"kernels/{name}.py" for name in KERNELS),
 )
 """Every file from which something flows into compiled code, from the package's folder."""
+
+CHECKSUM_SIZE = 32
 
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 UNCOUNTED = {**OPTIONS, "_nrt": False}
@@ -55,8 +59,44 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
         dispatcher = njit(**options)(function)
     except RuntimeError:  # there is nowhere to keep it
         return njit(**{**options, "cache": False})(function)
-    dispatcher._cache._cache_file._source_stamp = STAMP
+    kept = dispatcher._cache._cache_file
+    kept.__class__, kept._source_stamp = _Kept, STAMP
     return dispatcher
+
+
+class _Kept(IndexDataCacheFile):
+    """The compiler's files with a checksum before the content: what is damaged is compiled anew."""
+
+    def _load_index(self) -> dict[Any, Any]:
+        try:
+            stamp, names = self._read(self._index_path)
+        except OSError:
+            return {}
+        return names if stamp == self._source_stamp else {}
+
+    def _save_index(self, names: dict[Any, Any]) -> None:
+        self._write(self._index_path, (self._source_stamp, names))
+
+    def _load_data(self, name: str) -> Any:
+        return self._read(self._data_path(name))  # type: ignore[no-untyped-call]
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._write(self._data_path(name), data)  # type: ignore[no-untyped-call]
+
+    def _write(self, path: str, what: Any) -> None:
+        content = self._dump(what)  # type: ignore[no-untyped-call]
+        with self._open_for_write(path) as file:
+            file.write(self._checksum(content) + content)
+
+    def _read(self, path: str) -> Any:
+        content = Path(path).read_bytes()
+        checksum, content = content[:CHECKSUM_SIZE], content[CHECKSUM_SIZE:]
+        if checksum != self._checksum(content):
+            raise OSError(f"{path} is damaged")  # which is taken as if it were not there
+        return pickle.loads(content)  # noqa: S301 (as the compiler itself does)
+
+    def _checksum(self, content: bytes) -> bytes:
+        return hashlib.sha256(self._version.encode() + content).digest()
 
 
 class _Noting(event.Listener):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covgame.mdp.transitions import StageKernel, Transitions
-from covgame.types import BoolHS, FloatArray, FloatHS, FloatHSA, FloatS, IntArray, Policy
+from covgame.types import BoolArray, BoolHS, FloatArray, FloatHS, FloatHSA, FloatS, IntArray, Policy
 
 BLOCK_ENTRIES = 2_000_000
 """How many numbers a many-problems-at-once recursion may hold per stage."""
@@ -76,12 +76,17 @@ def highest_return(transitions: Transitions, reward: FloatHSA) -> float:
     return float(following[:-1][transitions.initial > 0].max())
 
 
-def reachable(transitions: Transitions) -> BoolHS:
-    """Which states some policy can be in at which stage, with whatever small probability."""
+def reachable(transitions: Transitions, allowed: BoolArray | None = None) -> BoolHS:
+    """Which states some policy can be in at which stage, with whatever small probability.
+
+    ``allowed`` are the actions of states that a policy may take, (S, A), if not all.
+    """
     result = np.empty(transitions.shape.hs, dtype=np.bool_)
     result[0] = transitions.initial > 0
     for h, kernel in enumerate(transitions.stages[:-1]):
         from_state = np.repeat(result[h], transitions.shape.actions)
+        if allowed is not None:
+            from_state &= allowed.reshape(-1)
         entered = kernel.next_state[np.repeat(from_state, np.diff(kernel.start))]
         result[h + 1] = np.bincount(entered + 1, minlength=transitions.shape.states + 1)[1:] > 0
     return result

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 
 from covgame.episodes import Block, Episode, Note, as_block
-from covgame.errors import EnvironmentFailed
+from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.batches import plan_batch
 from covgame.game.game import EpisodeSource, Game
 from covgame.players.compiled import inner_game
@@ -38,7 +39,7 @@ class BatchedPlayer:
         self.each, self.measured = each or 1, each is None
         self.inner = inner_game(game)
         self.planning = self.playing = 0.0
-        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, most: int) -> Block:
@@ -63,13 +64,19 @@ class BatchedPlayer:
         played: list[Episode] = []
         try:
             for number, policy in enumerate(policies, first):
-                episode = self.source.play(policy, number)
+                episode = self._episode(policy, number)
                 if self.note is not None:
                     self.note(number, episode)
                 played.append(episode)
-        except (EnvironmentFailed, KeyboardInterrupt) as error:
+        except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
             self.failure = error
         return played
+
+    def _episode(self, policy: Policy, number: int) -> Episode:
+        """Tried again as long as that makes sense."""
+        while True:
+            with contextlib.suppress(EpisodeFailed):
+                return self.source.play(policy, number)
 
     def _measure(self, planning: float, playing: float, episodes: int) -> None:
         """How many episodes a policy should be played for."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from covgame.episodes import Block, Episode, Note, as_block
-from covgame.errors import EnvironmentFailed
+from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.counts import Counts
 from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
@@ -43,7 +43,7 @@ class PolicyStepped:
 
     def __init__(self, policy: Policy, counts: Counts, source: ExternalSource) -> None:
         self.policy, self.counts, self.source = policy, counts, source
-        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, episodes: int) -> Block:
@@ -55,12 +55,14 @@ class PolicyStepped:
             number = self.counts.n_episodes
             try:
                 episode = self.source.play(self.policy, number)
-            except (EnvironmentFailed, KeyboardInterrupt) as error:
+                if self.note is not None:
+                    self.note(number, episode)
+            except EpisodeFailed:
+                continue
+            except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
                 self.failure = error
                 break
             self.counts.add(episode)
-            if self.note is not None:
-                self.note(number, episode)
             played.append(episode)
         return as_block(first, played)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covgame.episodes import Block, Episode, Note, as_block
-from covgame.errors import EnvironmentFailed
+from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
 from covgame.players.compiled import inner_game
@@ -21,8 +21,10 @@ class SteppedPlayer:
         self.growth = growth or Growth()
         self.growth.begin(game)
         self.inner = inner_game(game)
-        self.failure: EnvironmentFailed | KeyboardInterrupt | None = None
+        source.visits_of = self._visits_of
+        self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
+        self.n_avoided = source.masks.n_avoided if growth and growth.avoided is not None else 0
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target (and chance adds nothing).
@@ -41,13 +43,16 @@ class SteppedPlayer:
                     episode = self.source.play(_anything(self.game.target.shape), number)
                 else:
                     episode = self.source.play(self.inner.ask(), number, self.inner.revise)
-            except (EnvironmentFailed, KeyboardInterrupt) as error:
+                if self.note is not None:
+                    self.note(number, episode)
+            except EpisodeFailed:
+                self.inner.abandon()
+                continue
+            except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
                 self.failure = error
                 self.inner.abandon()
                 break
             self._tell(episode)
-            if self.note is not None:
-                self.note(number, episode)
             played.append(episode)
         self._over()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)
@@ -60,9 +65,17 @@ class SteppedPlayer:
 
     def _over(self) -> bool:
         """Whether all is covered, what was seen last included, and chance has had its share."""
+        if self.source.masks.n_avoided != self.n_avoided:
+            self.n_avoided = self.source.masks.n_avoided
+            self.growth.avoid(self.source.masks.as_array(self.source.shape.states))
         if self.growth.update(self.game, self.source.allowed):
             self.inner.bind()
         return self.game.counts.n_episodes > 0 and self.growth.is_over(self.game)
+
+    def _visits_of(self, state: int, action: int) -> int:
+        """How often an action was taken in a state, in the episodes that are over."""
+        visits = self.game.counts.visits
+        return int(visits[:, state, action].sum()) if state < visits.shape[1] else 0
 
     def _tell(self, episode: Episode) -> None:
         if self.growth.by_chance is not None and self.growth.leaves_to_chance(self.game):

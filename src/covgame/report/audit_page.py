@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covgame.plain import as_html
 from covgame.planning import number
 from covgame.types import FloatArray
 
@@ -53,8 +53,8 @@ def audit_page(audit: Audit) -> str:
     names = ", ".join(one.name for one in audit.datasets)
     title = f"Audit of {names}"
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        *(f"<p>{escape(sentence)}</p>" for sentence in audit.summary()),
+        f"<h1>{as_html(title)}</h1>",
+        *(f"<p>{as_html(sentence)}</p>" for sentence in audit.summary()),
         "<h2>Visits against what was asked for</h2>",
         _picture(audit),
         "<h2>Holes</h2>",
@@ -65,7 +65,7 @@ def audit_page(audit: Audit) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{as_html(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(parts)
         + "\n</body>\n</html>\n"
     )
@@ -73,7 +73,7 @@ def audit_page(audit: Audit) -> str:
 
 def _facts(audit: Audit) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(label)}</th><td>{escape(value)}</td></tr>'
+        f'<tr><th scope="row">{as_html(label)}</th><td>{as_html(value)}</td></tr>'
         for label, value in audit.facts()
     )
     return f"<table><tbody>{rows}</tbody></table>"
@@ -83,8 +83,8 @@ def _holes(audit: Audit) -> str:
     if not audit.holes:
         return "<p>None: everything was visited as often as asked for.</p>"
     rows = "".join(
-        f'<tr><td class="number">{escape(number(hole.missing))}</td><td>{escape(hole.where)}</td>'
-        f"<td>{escape(hole.what)}</td></tr>"
+        f'<tr><td class="number">{as_html(number(hole.missing))}</td><td>{as_html(hole.where)}</td>'
+        f"<td>{as_html(hole.what)}</td></tr>"
         for hole in audit.holes[:MOST_HOLES]
     )
     more = len(audit.holes) - MOST_HOLES
@@ -114,7 +114,7 @@ def _grid(
         share = _share(wanted[state], missing[state])
         words = f"{audit.names.state(state)}: {_said(visits[state], wanted[state], missing[state])}"
         squares.append(
-            f'<g transform="translate({x * SQUARE} {y * SQUARE})"><title>{escape(words)}</title>'
+            f'<g transform="translate({x * SQUARE} {y * SQUARE})"><title>{as_html(words)}</title>'
             f'<rect width="{SQUARE - 2}" height="{SQUARE - 2}" fill="var(--empty)"/>'
             + _filled(wanted[state], share)
             + f'<text x="{SQUARE / 2 - 1:g}" y="{SQUARE / 2 + 4:g}">{_short(visits[state])}</text>'
@@ -152,11 +152,11 @@ def _bars(audit: Audit, visits: FloatArray, wanted: FloatArray, missing: FloatAr
         share = _share(wanted[state], missing[state])
         colour = "full" if share >= 1 else "missing"
         lines.append(
-            f"<span>{escape(audit.names.state(state))}</span>"
+            f"<span>{as_html(audit.names.state(state))}</span>"
             '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
             '<rect width="100" height="10" fill="var(--empty)"/>'
             f'<rect width="{100 * share:.4g}" height="10" fill="var(--{colour})"/></svg>'
-            f"<span>{escape(_said(visits[state], wanted[state], missing[state]))}</span>"
+            f"<span>{as_html(_said(visits[state], wanted[state], missing[state]))}</span>"
         )
     more = len(asked) - MOST_BARS
     tail = f"; {more:,} more states lack less or nothing" if more > 0 else ""

@@ -15,6 +15,7 @@ import numpy as np
 
 from covgame.errors import BadInput, MissingExtra
 from covgame.names import Names
+from covgame.plain import plain
 from covgame.types import FloatArray
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ def plan_figure(plan: Plan) -> Any:
 
 def set_title(figure: Any, text: str) -> None:
     """A title, with whatever characters an environment's name has."""
-    text = text.encode("utf-8", "replace").decode()
-    figure.suptitle(text, fontsize=11, parse_math=False)
+    figure.suptitle(plain(text), fontsize=11, parse_math=False)
 
 
 def _title(plan: Plan) -> str:

@@ -103,8 +103,7 @@ def _certified(
         return CertifiedExploration(*asked, apart=apart)
     if model is not None:
         _check_rewards(model, settings, source)
-    low, high = settings.reward_range if isinstance(source, ExternalSource) else (0.0, 1.0)
-    earned = Range(low, high, _most_paid(settings, model, source))
+    earned = Range(*settings.reward_range, _most_paid(settings, model, source))
     # By counts nobody could tell the returns of some episodes from those of the others.
     return CertifiedIdentification(*asked, earned, validates=settings.play != "counts", apart=apart)
 
@@ -131,14 +130,23 @@ def _one_start(model: TabularMDP) -> bool:
 
 def _check_rewards(model: TabularMDP, settings: LearnSettings, source: Source) -> None:
     """Rewards have to lie in the range that the confidence sets are made for."""
-    low, high = (0.0, 1.0)
-    if isinstance(source, ExternalSource):
-        low, high = settings.reward_range
+    low, high = settings.reward_range
+    if isinstance(source, SimulatedSource):
+        _check_range_of_model(low, high)
     if (model.rewards < low).any() or (model.rewards > high).any():
         least, most = float(model.rewards.min()), float(model.rewards.max())
         raise BadInput(
             f"rewards from {least:g} to {most:g} do not lie in [{low:g}, {high:g}]; "
             "say --reward-range LO,HI for an environment that is played step by step"
+        )
+
+
+def _check_range_of_model(low: float, high: float) -> None:
+    """A model pays 0 or 1, whatever is said of it."""
+    if low > 0 or high < 1:
+        raise BadInput(
+            f"simulated rewards are 0 or 1, which --reward-range {low:g},{high:g} does not hold; "
+            "leave it out"
         )
 
 

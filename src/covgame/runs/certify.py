@@ -16,7 +16,6 @@ import numpy as np
 
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
-from covgame.game.growing import Moves
 from covgame.jsonfile import check_content, read_json
 from covgame.mdp.families import FAMILIES
 from covgame.notebook import facts_table
@@ -32,9 +31,9 @@ from covgame.planning import number
 from covgame.runs.claims import data_hash
 from covgame.runs.given import Given, load_given
 from covgame.runs.text import NOT_AHEAD
-from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, TARGET, RunFolder
-from covgame.store.state import Arrays, counts_from, target_from
-from covgame.targets.moves import PossibleMoves
+from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, RunFolder
+from covgame.store.state import counts_from
+from covgame.store.trust import resume_command
 from covgame.types import END, Shape
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ def _check_result(folder: RunFolder, data: _Data) -> None:
     if said != data.n_played:
         raise BadInput(
             f"{place} tells of {said} episodes, and the data hold {data.n_played}; if the run "
-            f"was stopped, covgame resume {folder.path} brings them together"
+            f"was stopped, {resume_command(folder)} brings them together"
         )
 
 
@@ -221,7 +220,7 @@ def _check_stages(folder: RunFolder, data: _Data, claimed: CertificateFile) -> N
     if claimed.stages == "known" and not simulated:
         raise BadInput(
             f"the certificate of {folder.path} believes that all stages are alike; a run that is "
-            f"played step by step tests its stages: covgame resume {folder.path} does"
+            f"played step by step tests its stages: {resume_command(folder)} does"
         )
     why = TRUNCATED if data.episodes.is_cut_short() else None
     if why is None and claimed.stages == "tested":
@@ -398,57 +397,30 @@ def _require(folder: RunFolder, what: str, found: float, claimed: float | None) 
 
 def _check_coverage(folder: RunFolder) -> Checked:
     """Whether the files of a run of ``cover`` hold what was asked for."""
+    from covgame.runs.asked_for import required
+    from covgame.store.manifest import CoverManifest
+
+    asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
     arrays = folder.load_counts()
     if arrays is None:
         raise BadInput(f"{folder.path} claims nothing: it was stopped before anything was saved")
-    shape = Shape(*arrays["visits"].shape)
-    target = target_from(arrays, shape)
-    if folder.manifest.get("stage_dependent") and arrays["pooled"]:
+    pooled = counts_from(arrays).pooled
+    if asked.stage_dependent and pooled:
         raise BadInput(f"{folder.path} has pooled stages that {MANIFEST} asks to keep apart")
-    data = _Data.of(folder, shape, pooled=bool(arrays["pooled"]))
-    counts = data.counts
-    numbers = _check_growing(folder, arrays, counts)
-    missing = np.maximum(target.counts - target.collected(counts.visits), 0.0)
+    data = _Data.of(folder, Shape(*arrays["visits"].shape), pooled=pooled)
+    wanted = required(folder, asked, arrays, data.counts)
+    target = wanted.target
+    missing = np.maximum(target.counts - target.collected(data.counts.visits), 0.0)
     if missing.any():
         raise BadInput(
             f"{folder.path} does not cover its target: {np.count_nonzero(missing):,} of "
             f"{len(target):,} rows lack visits, {missing.sum():g} in all"
         )
     _check_result(folder, data)
-    numbers |= {"rows": len(target), "visits": float(target.counts.sum())}
-    return Checked("coverage", counts.n_episodes, numbers)
-
-
-def _check_growing(folder: RunFolder, arrays: Arrays, counts: Counts) -> dict[str, Any]:
-    """What the rows of a target do not say by themselves: transitions, and states never found."""
-    growing = folder.manifest.get("growing")
-    per = growing.get("per") if isinstance(growing, dict) else None
-    if per == "label":
-        _check_found(folder)
-    if per != "transition":
-        return {}
-    wanted = None
-    if "wanted_transitions" in arrays:
-        pair, successor = arrays["wanted_transitions"].reshape(-1, 2).T
-        wanted = PossibleMoves(pair, successor, np.ones(len(pair)))
-    missing = Moves.of(counts, wanted).missing(float(growing["count"]))  # type: ignore[index]
-    if missing.any():
-        raise BadInput(
-            f"{folder.path} does not cover its target: {np.count_nonzero(missing):,} of "
-            f"{len(missing):,} transitions lack visits, {missing.sum():g} in all"
-        )
-    return {"transitions": len(missing)}
-
-
-def _check_found(folder: RunFolder) -> None:
-    """Rows that wait for a state have to be in the target by now."""
-    from covgame.targets.files import load_target
-
-    _, labels = folder.load_states() or ([], None)
-    listed = load_target(folder.path / TARGET)
-    never = [str(state) for _, state, _, _ in listed.rows if state not in (labels or [])]
-    if never:
-        raise BadInput(f"{folder.path} does not cover its target: {never[0]!r} never appeared")
+    numbers: dict[str, Any] = {"rows": len(target), "visits": float(target.counts.sum())}
+    if wanted.transitions is not None:
+        numbers["transitions"] = wanted.transitions
+    return Checked("coverage", data.counts.n_episodes, numbers, wanted.believed)
 
 
 def _structure(claimed: CertificateFile) -> Structure:

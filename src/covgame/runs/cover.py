@@ -18,9 +18,10 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.given import AnyData, From, load_given, read_given
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_has_folder
-from covgame.runs.saving import create_folder, environment_of
-from covgame.runs.settings import CoverPlay, CoverPreset, CoverSettings
+from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
+from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings
 from covgame.sources.environments import as_environment
+from covgame.sources.failures import OnFailure
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
 
@@ -42,6 +43,8 @@ def cover(
     planner: Planner | Peer | str | None = None,
     adversary: Adversary | str | None = None,
     keep_observations: bool = False,
+    on_failure: OnFailure = "stop",
+    step_timeout: float | None = None,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
@@ -76,6 +79,13 @@ def cover(
         adversary: The same for the adversary.
         keep_observations: Record raw observations too, beside the numbers of states;
             ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
+        on_failure: What to do when the environment fails: ``"stop"`` tries the episode again, with
+            other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
+            end of the episode and goes on; ``"avoid"`` as well, and does not take
+            that action in that state again. ``run.failures``
+            lists what failed, and how to get there.
+        step_timeout: Seconds that a step or reset may take. The environment then plays in a process
+            of its own, which is replaced when it hangs or dies.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns, d3rlpy's
             arrays, ``minari:ID``). Their visits count, and only what is missing is played.
@@ -105,7 +115,7 @@ def cover(
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary,
-        keep_observations,
+        keep_observations, on_failure, step_timeout,
     )  # fmt: skip
     check_has_folder(settings, out)
     if target is None:
@@ -144,7 +154,9 @@ def start(
         raise BadInput("lazy play needs states that are known beforehand; use --play exact")
     if settings.play == "counts" and data is not None:
         raise BadInput("--from starts from episodes, and --play counts has none; use --play exact")
-    source = environment.open(settings.seed, keep_observations=settings.keep_observations)
+    source = environment.open(
+        settings.seed, keep_observations=settings.keep_observations, care=care_of(settings)
+    )
     given = read_given(data, environment, source)
     asked = ask(environment, target, settings, source)
     model = environment.model
@@ -163,27 +175,30 @@ def start(
 
 def reopen(
     folder: RunFolder,
-    max_episodes: int | None,
+    changes: Changes,
     env: Any = None,
-    planner: Planner | Peer | None = None,
-    adversary: Adversary | None = None,
+    planner: Planner | Peer | str | None = None,
+    adversary: Adversary | str | None = None,
     target: AnyTarget | None = None,
+    *,
+    trust: bool = False,
 ) -> Callable[[], Coverage]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import CoverManifest
 
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
-    environment = environment_of(folder, env)
-    budget = max_episodes if max_episodes is not None else asked.max_episodes
-    settings = CoverSettings(
-        asked.seed, asked.preset, asked.delta, asked.stage_dependent, budget, asked.play,
-        asked.min_reach, planner or asked.planner, adversary or asked.adversary,
-        asked.keep_observations,
-    )  # fmt: skip
+    code = {} if trust else foreign_code(folder, env=env, planner=planner, adversary=adversary)
+    environment = environment_of(folder, env, code)
+    if not code:
+        planner, adversary = planner or asked.planner, adversary or asked.adversary
+    known = {name: getattr(asked, name) for name in CoverSettings.__dataclass_fields__}
+    known |= {"planner": planner, "adversary": adversary}
+    settings = CoverSettings(**changes.over(known))
     source = environment.open(
         settings.seed,
         known=folder.load_states(),
         keep_observations=settings.keep_observations,
+        care=care_of(settings, folder),
     )
     again = ask_again(folder, asked, environment, settings, source, target)
     model = environment.model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -178,8 +179,8 @@ class Coverage(Run):
         return moves_target(kernel, request.wanted, request.count, last_step=last_step)
 
     def _too_late_to_ask(self) -> bool:
-        """Who interrupts a run on a large world does not want to wait for a linear program."""
-        return self.stopped == "interrupted" and self.is_large
+        """Who interrupts a run does not want to wait for a linear program."""
+        return self.stopped == "interrupted"
 
     @property
     def bound_at_hand(self) -> float | None:
@@ -221,6 +222,8 @@ class Coverage(Run):
             "by_chance": asdict(self.growth.by_chance) if self.growth.by_chance else None,
             "warning": self.warning,
             "failure": self.failure,
+            "failures": self.failures.to_list(self.names),
+            "cut_off": [list(row) for row in self.growth.cut],
             "given": [one.to_dict() for one in self.given],
             "seed": self.settings.seed,
             "preset": self.settings.preset,
@@ -315,14 +318,14 @@ class Coverage(Run):
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         left_out, chance = self.growth.left_out, self.growth.by_chance
-        rows = [[ANY if i is None else i for i in row] for row, _ in left_out]
         return {
             **game_arrays(self.game),
             **self.growth.arrays(),
             **self._wanted_transitions(),
-            "left_out_rows": np.array(rows, dtype=np.int64).reshape(-1, 3),
+            "left_out_rows": _as_array([row for row, _ in left_out]),
             "left_out_bounds": np.array([bound for _, bound in left_out]),
             "cut_short": np.array(self.growth.cut_short),
+            "cut_off_rows": _as_array(self.growth.cut),
             **(self.ways.arrays() if self.ways else {}),
             **({"by_chance": np.array(astuple(chance))} if chance is not None else {}),
         }
@@ -345,16 +348,26 @@ class Coverage(Run):
         if isinstance(self.source, ExternalSource):
             visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
             self.source.masks.recall(self.game.allowed, visited)
+            self._avoid_again(self.source)
         if "left_out_rows" in arrays:
             self.growth.left_out = _saved_rows(arrays)
         elif self.growth.left_out:  # an older run, which kept them in its manifest
             self.growth.drop_left_out(self.game)
-        self.growth.cut_short = bool(arrays.get("cut_short", False))
+        self.growth.cut = _as_rows(arrays.get("cut_off_rows", np.zeros((0, 3), dtype=np.int64)))
         with fitting():
+            self.growth.cut_short = bool(arrays.get("cut_short", False))
             if self.ways is not None:
                 self.ways.restore(arrays)
             if self.growth.by_chance is not None:
                 self.growth.by_chance = ByChance(*arrays["by_chance"].tolist())
+
+    def _avoid_again(self, source: ExternalSource) -> None:
+        """What failed and was avoided is not asked for any more."""
+        for failure in source.failures:
+            if failure.then == "avoided":
+                source.avoid(failure)
+        if source.masks.avoided:
+            self.growth.avoided = source.masks.as_array(source.shape.states)
 
 
 def _saved_target(arrays: Arrays, source: Source) -> Target:
@@ -377,7 +390,18 @@ def _saved_target(arrays: Arrays, source: Source) -> Target:
 def _saved_rows(arrays: Arrays) -> list[tuple[Row, float]]:
     """The rows that were left out, with their bounds."""
     rows, bounds = arrays["left_out_rows"], arrays.get("left_out_bounds", np.zeros(0))
-    if rows.ndim != 2 or rows.shape[1] != 3 or bounds.shape != (len(rows),):
+    if bounds.shape != (len(rows),):
         raise BadInput("counts.npz does not say which rows were left out")
-    named = [(None if h == ANY else h, s, None if a == ANY else a) for h, s, a in rows.tolist()]
-    return list(zip(named, bounds.tolist(), strict=True))
+    return list(zip(_as_rows(rows), bounds.tolist(), strict=True))
+
+
+def _as_array(rows: Sequence[Row]) -> npt.NDArray[Any]:
+    """Rows of a target as they are saved."""
+    numbers = [[ANY if i is None else i for i in row] for row in rows]
+    return np.array(numbers, dtype=np.int64).reshape(-1, 3)
+
+
+def _as_rows(saved: npt.NDArray[Any]) -> list[Row]:
+    if saved.ndim != 2 or saved.shape[1] != 3:
+        raise BadInput("counts.npz does not say which rows were left out")
+    return [(None if h == ANY else h, s, None if a == ANY else a) for h, s, a in saved.tolist()]

@@ -161,6 +161,7 @@ class Driver:
             run = load(out, env=environment, target=target if isinstance(target, Grouped) else None)
             if not isinstance(run, Coverage):
                 raise BadInput(f"{out} is no run of cover")
+            run.environment.require_playable()
             self.run = run
         else:
             settings = CoverSettings(seed=seed, keep_observations=keep_observations)
@@ -259,11 +260,12 @@ class Driver:
         if self.ahead:  # what counts is what is wanted now, not what will be
             self.player.inner.plan(self.run.game.state.weights)
             self.ahead = False
+        if self.recorder:
+            self.recorder.note(first, told)
         self.player.replay(told)
         block = as_block(first, [told])
         self.run.keep(block)
         if self.recorder:
-            self.recorder.note(first, told)
             self.recorder.add(block)
 
     def abandon(self, episode: OpenEpisode) -> None:
@@ -281,9 +283,13 @@ class Driver:
 
     def close(self) -> Coverage:
         """Save, and write no more."""
-        run = self.save()
-        if self.recorder:
-            self.recorder.close(whole=True)
+        try:
+            run = self.save()
+            if self.recorder:
+                self.recorder.close(whole=True)
+        finally:
+            if self.recorder:
+                self.recorder.release()
             self.recorder = None
         return run
 

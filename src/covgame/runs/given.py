@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content
+from covgame.store.files import inside, make_folder, remove
 from covgame.store.folder import GIVEN, MANIFEST, RunFolder
 from covgame.types import IntArray, Shape
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from covgame.data.steps import Steps
     from covgame.runs.run import Source
     from covgame.sources.environments import Environment
+    from covgame.store.episodes import Write
     from covgame.store.manifest import GivenFile
 
 AnyData = str | Path | Sequence[str | Path]
@@ -115,35 +117,36 @@ def _check_unchanged(data: Dataset, steps: int) -> None:
         )
 
 
-def write_given(path: Path, given: Sequence[Given]) -> None:
+def write_given(folder: RunFolder, given: Sequence[Given]) -> None:
     """Copy the steps into the folder of a run, each dataset to a folder of its own."""
     from covgame.data.dataset import place_of
 
-    inside = place_of(path / GIVEN)
+    copies = inside(folder.place, GIVEN)
     for one in given:
-        if place_of(one.name).is_relative_to(inside):
+        if place_of(one.name).is_relative_to(place_of(copies)):
             raise BadInput(f"{one.name} is where copies of the data go; choose another --out")
-    _remove_copies(path / GIVEN)
+    _remove_copies(copies)
     for number, one in enumerate(given):
         if one.dataset is not None:
-            _check_unchanged(one.dataset, _write(_place(path, number), one.dataset.batches()))
+            place = _place(folder.place, number)
+            _check_unchanged(one.dataset, _write(place, one.dataset.batches(), folder.write))
 
 
 def _remove_copies(folder: Path) -> None:
     """What a run has copied that never began; other files there are none of ours."""
     for place in folder.glob("[0-9][0-9]*"):
-        for copy in (*place.glob("part-*.parquet"), *place.glob(".part-*.parquet.draft")):
-            copy.unlink()
+        for copy in (*place.glob("part-*.parquet"), *place.glob(".part-*.draft")):
+            remove(copy)
 
 
-def _write(place: Path, batches: Iterator[Steps]) -> int:
+def _write(place: Path, batches: Iterator[Steps], write: Write) -> int:
     """Returns how many steps there were."""
     from covgame.store.episodes import table_of_columns, write_shard
 
-    place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     total = 0
     for number, steps in enumerate(batches):
-        write_shard(place, number, table_of_columns(vars(steps)))
+        write_shard(place, number, table_of_columns(vars(steps)), write=write)
         total += len(steps)
     return total
 
@@ -154,7 +157,7 @@ def load_given(folder: RunFolder, shape: Shape) -> list[Given]:
 
     listed = folder.manifest.get("given") or []
     said = [check_content(GivenFile, one, folder.path / MANIFEST) for one in listed]
-    return [_counted(_place(folder.path, number), one, shape) for number, one in enumerate(said)]
+    return [_counted(_place(folder.place, number), one, shape) for number, one in enumerate(said)]
 
 
 def _counted(place: Path, said: GivenFile, shape: Shape) -> Given:
@@ -175,4 +178,4 @@ def _counted(place: Path, said: GivenFile, shape: Shape) -> Given:
 
 
 def _place(path: Path, number: int) -> Path:
-    return path / GIVEN / f"{number:02d}"
+    return inside(path, Path(GIVEN) / f"{number:02d}")

@@ -19,9 +19,10 @@ from covgame.runs.refusals import (
     check_has_folder,
     check_possible,
 )
-from covgame.runs.saving import create_folder, environment_of
-from covgame.runs.settings import LearnPlay, LearnPreset, LearnSettings
+from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
+from covgame.runs.settings import Changes, LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
+from covgame.sources.failures import OnFailure
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
 
@@ -45,6 +46,8 @@ def explore(
     stage_dependent: bool = False,
     most_states: int | None = None,
     keep_observations: bool = False,
+    on_failure: OnFailure = "stop",
+    step_timeout: float | None = None,
     force: bool = False,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
@@ -82,6 +85,12 @@ def explore(
             more ends as a failure.
         keep_observations: Record raw observations too, beside the numbers of states;
             ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
+        on_failure: What to do when the environment fails: ``"stop"`` tries the episode again, with
+            other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
+            end of the episode and goes on. ``run.failures``
+            lists what failed, and how to get there.
+        step_timeout: Seconds that a step or reset may take. The environment then plays in a process
+            of its own, which is replaced when it hangs or dies.
         force: Begin also what will not end in a lifetime.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
@@ -114,6 +123,7 @@ def explore(
         "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
         most_states=most_states, keep_observations=keep_observations,
+        on_failure=on_failure, step_timeout=step_timeout,
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
@@ -144,6 +154,8 @@ def identify(
     stage_dependent: bool = False,
     most_states: int | None = None,
     keep_observations: bool = False,
+    on_failure: OnFailure = "stop",
+    step_timeout: float | None = None,
     force: bool = False,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
@@ -182,6 +194,12 @@ def identify(
             more ends as a failure.
         keep_observations: Record raw observations too, beside the numbers of states;
             ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
+        on_failure: What to do when the environment fails: ``"stop"`` tries the episode again, with
+            other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
+            end of the episode and goes on. ``run.failures``
+            lists what failed, and how to get there.
+        step_timeout: Seconds that a step or reset may take. The environment then plays in a process
+            of its own, which is replaced when it hangs or dies.
         force: Begin also what will not end in a lifetime.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
@@ -213,7 +231,7 @@ def identify(
     settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
         reward_range, return_range, most_successors, stage_dependent, most_states,
-        keep_observations,
+        keep_observations, on_failure, step_timeout,
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
@@ -258,16 +276,16 @@ def start(
 
 
 def reopen(
-    folder: RunFolder, max_episodes: int | None, env: Any = None
+    folder: RunFolder, changes: Changes, env: Any = None, *, trust: bool = False
 ) -> Callable[[], Exploration | Identification]:
     """How to begin the run of a folder once more, with its source open."""
     from covgame.store.manifest import LearningManifest
 
     asked = check_content(LearningManifest, folder.manifest, folder.path / MANIFEST)
     known = {name: getattr(asked, name) for name in LearnSettings.__dataclass_fields__}
-    if max_episodes is not None:
-        known["max_episodes"] = max_episodes
-    return _opened(environment_of(folder, env), LearnSettings(**known), folder)
+    code = {} if trust else foreign_code(folder, env=env)
+    settings = LearnSettings(**changes.over(known))
+    return _opened(environment_of(folder, env, code), settings, folder)
 
 
 def _opened(
@@ -283,6 +301,7 @@ def _opened(
         pay=pay_of(settings),
         most_states=settings.most_states,
         keep_observations=settings.keep_observations,
+        care=care_of(settings, folder),
     )
     check_has_confidence_sets(environment, source)
     first = [] if folder else read_given(data, environment, source)

@@ -157,6 +157,7 @@ class LearningRun(Run):
             "forecast": [[need.part, need.episodes] for need in self.forecast.needs],
             "play": "counts" if self.by_counts else "exact",
             "failure": self.failure,
+            "failures": self.failures.to_list(self.names),
             "given": [one.to_dict() for one in self.given],
             "seed": self.settings.seed,
             "preset": self.settings.preset,

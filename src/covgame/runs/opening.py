@@ -18,6 +18,9 @@ from covgame.pac.learnt import LearntModel
 from covgame.runs import cover, learn
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
+from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
+from covgame.runs.settings import Changes
+from covgame.sources.failures import OnFailure
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import JOURNAL, RESULT, RunFolder
 from covgame.store.state import counts_from
@@ -33,8 +36,14 @@ def load(
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
     target: Request | None = None,
+    on_failure: OnFailure | None = None,
+    step_timeout: float | None = None,
+    trust: bool = False,
 ) -> Run:
     """Open a run, at the last point that was saved; nothing is played.
+
+    A run's folder is data: code that it names (``py:module:name``) is not imported unless you say
+    so. Such a run can be read all the same; ``run.environment.absent`` says why it cannot go on.
 
     Args:
         path: The folder of a run.
@@ -45,6 +54,9 @@ def load(
         adversary: The same.
         target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
             as one goes: their groups are not known beforehand.
+        on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
+        step_timeout: From now on, in seconds (see ``covgame.cover``).
+        trust: Import the code that the folder names.
 
     Returns:
         A ``Coverage``, ``Exploration`` or ``Identification``, whatever it was.
@@ -60,19 +72,24 @@ def load(
         True
     """
     folder = RunFolder.open(path)
-    recovered = _recovered(folder)
+    recovered, dropped = _recovered(folder)
+    changes = Changes(max_episodes, on_failure, step_timeout)
     if folder.manifest.get("command") in ("explore", "identify"):
-        begin: Callable[[], Run] = learn.reopen(folder, max_episodes, env)
+        begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
     else:
-        begin = cover.reopen(folder, max_episodes, env, planner, adversary, target)
+        begin = cover.reopen(folder, changes, env, planner, adversary, target, trust=trust)
     run = _take_up(folder, begin)
     if recovered and run.notice is None:
         run.notice = (
             f"the last {recovered:,} episodes were taken over from the journal of {folder.path}, "
             "which was killed"
         )
+    if dropped:
+        torn = f"{dropped:,} bytes at the end of its journal were no whole episode and are dropped"
+        run.notice = f"{run.notice or folder.path}; {torn}"
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.stop_reason
+    run.notice = run.notice or newer_notice(folder)
     return run
 
 
@@ -84,6 +101,9 @@ def resume(
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
     target: Request | None = None,
+    on_failure: OnFailure | None = None,
+    step_timeout: float | None = None,
+    trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
@@ -97,6 +117,10 @@ def resume(
         adversary: The same.
         target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
             as one goes: their groups are not known beforehand.
+        on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
+        step_timeout: From now on, in seconds (see ``covgame.cover``).
+        trust: Import the code that the folder names (``py:module:name``): say so if the run is
+            yours, or you have looked at that code.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
 
@@ -114,10 +138,35 @@ def resume(
         >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
         (False, True)
     """
-    run = load(path, max_episodes, env=env, planner=planner, adversary=adversary, target=target)
+    run = take_up(
+        path, max_episodes,
+        env=env, planner=planner, adversary=adversary, target=target, trust=trust,
+        on_failure=on_failure, step_timeout=step_timeout,
+    )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
     return run if run.stopped is not None else to_the_end(run, progress)
+
+
+def take_up(
+    path: str | Path,
+    max_episodes: int | None = None,
+    *,
+    env: Any = None,
+    planner: Planner | Peer | None = None,
+    adversary: Adversary | None = None,
+    trust: bool = False,
+    **further: Any,
+) -> Run:
+    """Open a run to go on with it, as ``load`` does; a finished one is only read, for which no code is needed."""
+    folder = RunFolder.open(path)
+    code = foreign_code(folder, env=env, planner=planner, adversary=adversary)
+    if code and not trust and not folder.finished:
+        raise BadInput(ask_for_trust(folder, code))
+    return load(
+        path, max_episodes,
+        env=env, planner=planner, adversary=adversary, trust=trust, **further,
+    )  # fmt: skip
 
 
 def learnt_model(path: str | Path) -> LearntModel:
@@ -164,10 +213,10 @@ def is_finished(path: str | Path) -> bool:
     return RunFolder.open(path).finished
 
 
-def _recovered(folder: RunFolder) -> int:
-    """Episodes that a killed process had not put into a shard yet."""
-    if not (folder.path / JOURNAL).is_file():
-        return 0
+def _recovered(folder: RunFolder) -> tuple[int, int]:
+    """(episodes that a killed process had not put into a shard yet, bytes that were none)."""
+    if not (folder.place / JOURNAL).is_file():
+        return 0, 0
     from covgame.store.journal import recover
 
     return recover(folder)

@@ -30,6 +30,8 @@ class Player(Protocol):
 
 def player_for(run: Run, task: Task) -> Player:
     """Who plays a task of a run, and how."""
+    if isinstance(run.source, ExternalSource):
+        run.source.number_of = run.number_of
     if isinstance(task, CoverTask) and task.rounds:
         return BatchedPlayer(task.game, run.source)
     if isinstance(run.source, ExternalSource):
@@ -43,6 +45,7 @@ def external_player(run: Run, task: Task, source: ExternalSource) -> SteppedPlay
     """Who plays a task step by step, and can be told episodes that were played before."""
     if run.task_seed != source.seed:
         source = source.seeded(run.task_seed)
+    source.number_of = run.number_of
     if isinstance(task, PolicyTask):
         return PolicyStepped(task.policy, task.counts, source)
     return SteppedPlayer(task.game, source, task.growth)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from covgame.episodes import Episode, as_block
-from covgame.errors import BadInput, EnvironmentFailed
+from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.interruption import Indivisible, Interruption
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
@@ -21,6 +21,7 @@ from covgame.runs.players import external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.sources.external import ExternalSource
+from covgame.sources.failures import Failure
 
 if TYPE_CHECKING:
     from covgame.runs.saving import AnyRecorder
@@ -43,6 +44,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
     with Interruption() as interruption:
         try:
             recorder = recorder_for(run)
+            _have_failures_noted(run, recorder)
             while not (run.budget_left == 0 or interruption.wanted):
                 with one_step:
                     task = run.current_task()
@@ -54,14 +56,37 @@ def play(run: AnyRun) -> Generator[AnyRun]:
                     with one_step:
                         run.finish_task(task)
                     yield run
-        except EnvironmentFailed as error:
-            run.failure = str(error)
+        except (EnvironmentFailed, StorageFailed) as error:
+            run.fail(error)
         finally:
-            if recorder:
-                recorder.close(whole=not one_step.broken)
-            run.stopped = "interrupted" if one_step.broken else run.stop_reason
-            if recorder and not one_step.broken:
-                save_answer(run)
+            _let_go(run)
+            _put_away(run, recorder, whole=not one_step.broken)
+
+
+def _put_away(run: Run, recorder: AnyRecorder | None, *, whole: bool) -> None:
+    """Save what was played, if it is ``whole`` with the answer; a full disk keeps what it has."""
+    try:
+        if recorder:
+            recorder.close(whole=whole)
+        run.stopped = run.stop_reason if whole else "interrupted"
+        if recorder and whole:
+            _save_what_is_known(run)
+    except StorageFailed as error:
+        run.fail(error)
+    finally:
+        if run.failure:
+            run.stopped = "failed"
+        if recorder:
+            recorder.release()
+
+
+def _save_what_is_known(run: Run) -> None:
+    """The answer; who does not wait for a linear program gets it without."""
+    try:
+        save_answer(run)
+    except KeyboardInterrupt:
+        run.stopped = "interrupted"
+        save_answer(run)
 
 
 def _blocks(
@@ -94,6 +119,26 @@ def _blocks(
         yield
 
 
+def _have_failures_noted(run: Run, recorder: AnyRecorder | None) -> None:
+    """What fails is written down at once, and what is being played in case that it ends us."""
+    source = run.source
+    if recorder is None or not isinstance(source, ExternalSource):
+        return
+
+    def set_aside(failure: Failure) -> None:
+        recorder.set_aside(failure)
+        source.failures.add(failure)
+
+    source.set_aside, source.watch = set_aside, recorder.box
+
+
+def _let_go(run: Run) -> None:
+    """Nothing is noted any more, and no process waits for the next step."""
+    if isinstance(run.source, ExternalSource):
+        run.source.set_aside, run.source.watch = run.source.failures.add, None
+        run.source.close()
+
+
 def _note(run: Run, recorder: AnyRecorder, number: int, episode: Episode) -> None:
     """Have an episode written down as soon as it is over."""
     recorder.note(run.number_of(number), episode)
@@ -124,7 +169,7 @@ def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = N
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     if run.failure:
-        raise EnvironmentFailed(run.failure)
+        raise run.failed_by(run.failure)
     return run
 
 
@@ -153,6 +198,9 @@ def replay(run: Run, source: ExternalSource, recorded: RecordedEpisodes) -> None
             if task is None:
                 raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
             player = external_player(run, task, source)
+        failure = source.failures.ended(told)
+        if failure is not None and failure.then == "avoided":
+            source.avoid(failure)
         player.replay(episode)
         run.keep(as_block(told, [episode]))
         if task.over and not run.ONE_TASK:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
-from covgame.errors import BadInput, TooLarge
+from covgame.errors import BadInput, EnvironmentFailed, TooLarge
 from covgame.pac.forecast import Forecast
 from covgame.planning import number
 from covgame.players.by_counts import MOST_EPISODES
 from covgame.runs.run import Run, Settings, Source
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
+from covgame.sources.failures import OnFailure
 from covgame.sources.simulated import SimulatedSource
 
+MOST_SECONDS = 1_000_000
 MOST_SIMULATED = 10**9
 MOST_STEPPED = 10**7
 """More episodes than that are not begun: simulated one by one, or step by step elsewhere."""
@@ -47,11 +50,28 @@ def check_range(low: float, high: float) -> None:
         raise BadInput(f"a range is LO,HI with LO below HI, not {low:g},{high:g}")
 
 
+def check_care(on_failure: str, step_timeout: float | None) -> None:
+    """What to do about environments that fail, and how long they may take."""
+    check_choice("--on-failure", on_failure, get_args(OnFailure))
+    if step_timeout is None:
+        return
+    if not (isinstance(step_timeout, int | float) and 1e-3 <= step_timeout <= MOST_SECONDS):
+        raise BadInput(
+            f"--step-timeout is a number of seconds from 0.001 to {MOST_SECONDS:,}, not "
+            f"{step_timeout!r}"
+        )
+
+
 def check_choice(name: str, value: str | None, choices: Sequence[str | None]) -> None:
     """One of a few words."""
     if value not in choices:
-        known = " or ".join(choice for choice in choices if choice)
+        known = _or([choice for choice in choices if choice])
         raise BadInput(f"{name} is {known}, not {value!r}")
+
+
+def _or(words: Sequence[str]) -> str:
+    """``stop, record or avoid``."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def check_has_folder(settings: Settings, out: str | Path | None) -> None:
@@ -78,10 +98,18 @@ def check_has_confidence_sets(environment: Environment, source: Source) -> None:
         )
     if isinstance(source, SimulatedSource) or environment.model is not None:
         return
-    if source.shows_masks():
+    if environment.absent is None and _shows_masks(source):
         raise BadInput(
             f"{environment.name} forbids actions and has no table to say which; only cover plays it"
         )
+
+
+def _shows_masks(source: ExternalSource) -> bool:
+    """Not where it fails: its first episode will, and the run then says so."""
+    try:
+        return source.shows_masks()
+    except EnvironmentFailed:
+        return False
 
 
 def check_possible(run: Run, forecast: Forecast, *, force: bool) -> None:

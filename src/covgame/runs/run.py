@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy.typing as npt
 
 from covgame.episodes import Block
-from covgame.errors import BadInput
+from covgame.errors import BadInput, CovgameError, EnvironmentFailed
 from covgame.game.counts import Counts
 from covgame.names import Names
 from covgame.notebook import facts_table
@@ -25,8 +25,10 @@ from covgame.players.by_counts import MOST_EPISODES
 from covgame.runs.given import Given
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
+from covgame.sources.failures import Failures, OnFailure
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import RunFolder
+from covgame.store.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
@@ -55,6 +57,16 @@ class Settings(Protocol):
         """Whether observations are recorded as they are shown."""
         ...
 
+    @property
+    def on_failure(self) -> OnFailure:
+        """What to do when the environment fails."""
+        ...
+
+    @property
+    def step_timeout(self) -> float | None:
+        """Seconds that a step may take."""
+        ...
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -77,7 +89,8 @@ class Run(ABC):
     given: list[Given] = field(default_factory=list, kw_only=True, repr=False)
     folder: RunFolder | None = field(default=None, kw_only=True, repr=False)
     stopped: StopReason | None = field(default=None, kw_only=True)
-    failure: str | None = field(default=None, kw_only=True)  # what the environment did
+    failure: str | None = field(default=None, kw_only=True)  # what the environment did, or the disk
+    failed_by: type[CovgameError] = field(default=EnvironmentFailed, kw_only=True, repr=False)
     notice: str | None = field(default=None, kw_only=True)  # what had to be mended on loading
 
     FINISHED: ClassVar[StopReason]  # the reason to stop when all is done
@@ -262,6 +275,11 @@ class Run(ABC):
         return self.folder.path if self.folder else None
 
     @property
+    def resume_command(self) -> str | None:
+        """What to type to go on with it, if it has a folder."""
+        return resume_command(self.folder) if self.folder else None
+
+    @property
     def allowed(self) -> BoolArray | None:
         """Which actions states have, (S, A), if that is known beforehand and not all."""
         model = self.environment.model
@@ -274,6 +292,11 @@ class Run(ABC):
         if model is not None:
             return model.names
         return self.source.names if isinstance(self.source, ExternalSource) else Names()
+
+    @property
+    def failures(self) -> Failures:
+        """Episodes in which the environment failed."""
+        return self.source.failures if isinstance(self.source, ExternalSource) else Failures()
 
     @property
     def n_states(self) -> int:
@@ -306,6 +329,11 @@ class Run(ABC):
     def n_given(self) -> int:
         """Episodes of others that it started from."""
         return sum(one.episodes for one in self.given)
+
+    def fail(self, error: CovgameError) -> None:
+        """Note why it cannot go on; what came first is what a person should hear."""
+        if self.failure is None:
+            self.failure, self.failed_by = str(error), type(error)
 
     def number_of(self, episode: int) -> int:
         """The number in this run of a task's episode."""

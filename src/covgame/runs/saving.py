@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import platform
+import re
+import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covgame.errors import BadInput
+from covgame.mdp.families import FAMILIES
 from covgame.runs.given import write_given
-from covgame.runs.run import Run
-from covgame.sources.environments import Environment, make
+from covgame.runs.run import Run, Settings
+from covgame.sources.environments import Care, Environment, make
 from covgame.sources.external import ExternalSource
+from covgame.sources.failures import Failure, Failures
 from covgame.sources.maps import FUNCTION
 from covgame.sources.objects import Reading
 from covgame.sources.states import CountedStates, DiscoveredStates, States
 from covgame.sources.steppers import AbsentStepper, Actions, Stepper
-from covgame.store.folder import MODEL, NAMES, RunFolder, fresh_folder, names_text
+from covgame.store.folder import (
+    FAILURES,
+    MANIFEST,
+    MODEL,
+    NAMES,
+    PLAYING,
+    RunFolder,
+    fresh_folder,
+    names_text,
+)
+from covgame.store.trust import code_named, resume_command
 
 if TYPE_CHECKING:
     from covgame.store.recorder import CountsRecorder, Recorder
@@ -48,37 +63,94 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         about |= run.source.spaces()
     given = [{**one.to_dict(), "left_out": one.left_out} for one in run.given]
     manifest = {**about, **run.manifest(), "given": given, "versions": versions()}
+    if out is not None and not str(out):
+        raise BadInput("--out names the folder of a run, and is empty; leave it out, or name one")
     path = Path(out) if out is not None else fresh_folder(environment.name)
-    run.folder = RunFolder.create(path, manifest, files, partial(_keep_given, run))
+    run.folder = RunFolder.create(
+        path, manifest, files, partial(_keep_given, run), checked=not run.source.repeats
+    )
     return run.folder
 
 
 def _keep_given(run: Run, folder: RunFolder) -> None:
     """Data that a run starts from are there before anybody could resume it."""
-    write_given(folder.path, run.given)
+    write_given(folder, run.given)
     keys = run.source.state_keys
     if run.given and keys is not None:
         folder.save_states(keys, run.source.state_labels)
 
 
-def environment_of(folder: RunFolder, env: Any = None) -> Environment:
-    """The environment of a run: handed over, made again by name, or the model kept with the run."""
+def care_of(settings: Settings, folder: RunFolder | None = None) -> Care:
+    """How to deal with an environment that may fail, and has perhaps failed before."""
+    failures: list[Failure] = []
+    if folder is not None and any((folder.place / name).exists() for name in (FAILURES, PLAYING)):
+        from covgame.store.black_box import blame
+        from covgame.store.episodes import recorded_episodes
+        from covgame.store.failures import load_failures
+
+        recorded = recorded_episodes(folder.episodes)
+        blame(folder.place, recorded)
+        failures = load_failures(folder.place, recorded)
+    return Care(settings.on_failure, settings.step_timeout, Failures(failures))
+
+
+def foreign_code(
+    folder: RunFolder, *, env: Any = None, planner: Any = None, adversary: Any = None
+) -> dict[str, str]:
+    """The code that only the folder of a run names: what was handed over is somebody's word."""
+    handed = {"environment": env, "planner": planner, "adversary": adversary}
+    handed["states"] = env if isinstance(env, Environment) else None
+    code = code_named(folder.manifest)
+    return {key: name for key, name in code.items() if handed[key] is None}
+
+
+def ask_for_trust(folder: RunFolder, code: Mapping[str, str]) -> str:
+    """The sentence that says what would be imported, and how to agree."""
+    trusting = resume_command(folder)
+    again = ""
+    if list(code) == ["environment"]:
+        again = f", or name it again: --env {shlex.quote(code['environment'])}"
+    return (
+        f"going on with {folder.path} imports {' and '.join(code.values())}, as its {MANIFEST} "
+        f"says; if you trust that code, use {trusting}{again} (trust=True or env= in Python)"
+    )
+
+
+def environment_of(
+    folder: RunFolder, env: Any = None, code: Mapping[str, str] | None = None
+) -> Environment:
+    """The environment of a run: handed over, made again by name, or the model kept with the run.
+
+    If there is ``code`` that nobody trusts, something in its place: enough to read the data.
+    """
     asked = folder.manifest
     reading = {"states": asked.get("states"), "actions": asked.get("actions")}
+    if code:
+        return absent_environment(folder, ask_for_trust(folder, code))
     if env is not None:
         return _handed_over(folder, env, reading)
     if asked["model"] is None:
         if not asked.get("by_name", True):
-            return _absent(folder, reading)
-        return make(asked["environment"], asked["horizon"], **reading)
-    again = make(folder.path / asked["model"])
+            return absent_environment(folder)
+        return make(_name_in(folder), asked["horizon"], **reading)
+    again = make(folder.place / asked["model"])
     return Environment(asked["environment"], again.horizon, again.model, by_name=False)
 
 
-def _absent(folder: RunFolder, reading: dict[str, Any]) -> Environment:
-    """In the place of an environment that only another program has: enough to read its data."""
+def _name_in(folder: RunFolder) -> str:
+    """The name of an environment; a model of its own is in the folder, in no other place."""
+    name: str = folder.manifest["environment"]
+    kind = name.partition(":")[0]
+    if kind not in ("gym", "py", *FAMILIES):
+        raise BadInput(f"{folder.path / MANIFEST} names no environment that there is: {name}")
+    return name
+
+
+def absent_environment(folder: RunFolder, why: str | None = None) -> Environment:
+    """In the place of an environment that is not here: enough to read its data."""
+    reading = {"states": folder.manifest.get("states"), "actions": folder.manifest.get("actions")}
     name, arrays = folder.manifest["environment"], folder.load_counts()
-    why = (
+    why = why or (
         f"{folder.path} was played on {name}, which only the program that made it has; go on "
         "there, by covgame.resume(path, env=...)"
     )
@@ -129,6 +201,28 @@ def recorder_for(run: Run) -> AnyRecorder | None:
             f"{run.environment.name} shows now"
         )
     return Recorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
+
+
+def newer_notice(folder: RunFolder) -> str | None:
+    """What to know of a run that a newer covgame has made: it may have played by other rules."""
+    made, here = _covgame_in(folder.manifest.get("versions")), _covgame_in(versions())
+    if made is None or here is None or made <= here:
+        return None
+    return (
+        f"{folder.path} was made by covgame {_dotted(made)} and this is {_dotted(here)}: what is "
+        "played from here on may differ; upgrade: pip install --upgrade covgame"
+    )
+
+
+def _covgame_in(found: Any) -> tuple[int, ...] | None:
+    """Its version as numbers."""
+    text = str(found.get("covgame")) if isinstance(found, dict) else ""
+    numbers = re.match(r"\d{1,6}(\.\d{1,6})*", text)
+    return tuple(map(int, numbers[0].split("."))) if numbers else None
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def versions() -> dict[str, str]:

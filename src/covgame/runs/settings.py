@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -13,12 +14,14 @@ from covgame.game.planner import Planner
 from covgame.game.presets import default_game, paper_game
 from covgame.pac.principle import Suprema
 from covgame.runs.refusals import (
+    check_care,
     check_choice,
     check_common,
     check_positive,
     check_range,
     is_whole,
 )
+from covgame.sources.failures import OnFailure
 from covgame.targets.target import Target
 from covgame.types import BoolArray
 
@@ -28,6 +31,20 @@ CoverPlay = Literal["exact", "lazy", "counts"]
 Command = Literal["explore", "identify"]
 LearnPreset = Literal["certified", "paper"]
 LearnPlay = Literal["exact", "counts"]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What may be asked for differently when a run goes on; None: as before."""
+
+    max_episodes: int | None = None
+    on_failure: OnFailure | None = None
+    step_timeout: float | None = None
+
+    def over(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a run with these changes."""
+        changed = {name: value for name, value in vars(self).items() if value is not None}
+        return {**settings, **changed}
 
 
 @dataclass(frozen=True)
@@ -44,11 +61,16 @@ class CoverSettings:
     planner: Planner | Peer | str | None = None  # somebody else's, or py:module:name
     adversary: Adversary | str | None = None
     keep_observations: bool = False  # as they were shown, beside the numbers of states
+    on_failure: OnFailure = "stop"  # of the environment
+    step_timeout: float | None = None  # seconds that a step may take
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
         check_choice("the preset of cover", self.preset, get_args(CoverPreset))
         check_choice("play", self.play, get_args(CoverPlay))
+        check_care(self.on_failure, self.step_timeout)
+        if self.on_failure == "avoid" and self.play == "lazy":
+            raise BadInput("to avoid what fails is to plan anew; use --play exact")
         if not 0 <= self.min_reach <= 1:
             raise BadInput(f"--min-reach is a probability, not {self.min_reach!r}")
         object.__setattr__(self, "seed", int(self.seed))
@@ -97,6 +119,8 @@ class LearnSettings:
     stage_dependent: bool = False  # do not pool what is learnt over stages (certified)
     most_states: int | None = None  # an upper bound, where states are discovered (certified)
     keep_observations: bool = False  # as they were shown, beside the numbers of states
+    on_failure: OnFailure = "stop"  # of the environment
+    step_timeout: float | None = None  # seconds that a step may take
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
@@ -110,6 +134,12 @@ class LearnSettings:
         states = self.most_states
         if states is not None and (not is_whole(states) or states < 1):
             raise BadInput(f"--most-states is a whole number from 1 on, not {states!r}")
+        check_care(self.on_failure, self.step_timeout)
+        if self.on_failure == "avoid":
+            raise BadInput(
+                f"a guarantee is about all actions, so that {self.command} cannot avoid any; use "
+                "--on-failure record, which takes a failure for the end of an episode"
+            )
         self._check_choices()
         object.__setattr__(self, "seed", int(self.seed))
 

@@ -10,6 +10,7 @@ from covgame.game.growing import TRIES, SeenLabels
 from covgame.game.progress import progress_of
 from covgame.notebook import rows_table
 from covgame.pac.tasks import PhaseReport
+from covgame.plain import plain
 from covgame.planning import number
 from covgame.runs.run import Outlook
 
@@ -33,11 +34,18 @@ NOT_AHEAD = (
 SHOWN = 10
 WIDEST_MAP = 16
 PHASES_SHOWN = 12
+KINDS_SHOWN = 5
+LONGEST_WAY = 20
+
+WITHOUT_FAILURES = (
+    "what the environment does is the same in episodes that failed, which were set aside"
+)
+"""What a certificate takes for granted where failures were not recorded as ends of episodes."""
 
 
 def as_lines(facts: Sequence[tuple[str, str]]) -> list[str]:
     """A label and what there is to say, line by line."""
-    return [f"{label:<12} {value}" for label, value in facts]
+    return [f"{label:<12} {plain(value)}" for label, value in facts]
 
 
 # --------------------------------------------------------------------------------- cover
@@ -96,11 +104,28 @@ def coverage_facts(run: Coverage) -> Facts:
     if run.stopped == "unseen":
         facts.append(("not found", f"{', '.join(dict.fromkeys(never))} ({_searched()})"))
     facts += _mapped(run)
+    facts += failure_facts(run)
+    if run.growth.cut:
+        facts.append(("cut off", f"{len(run.growth.cut):,} rows that only avoided actions lead to"))
     if run.unreachable:
         proved = " (proved from the data)" if run.growth.rare else ""
         facts.append(("left out", f"{len(run.unreachable):,} rows below --min-reach{proved}"))
     if run.path:
         facts.append(("run", str(run.path)))
+    return facts
+
+
+def failure_facts(run: Run) -> Facts:
+    """What failed, each kind with its shortest way, and what became of the episodes."""
+    kinds = run.failures.distinct()
+    facts = []
+    for one, times in kinds[:KINDS_SHOWN]:
+        often = "once" if times == 1 else f"{times:,} times"
+        way = f"; the way there: {one.way(run.names)}" if len(one.path) <= LONGEST_WAY else ""
+        where = one.words(run.names)
+        facts.append(("failed", f"{where} ({often}, {one.then}): {one.error}{way}"))
+    if len(kinds) > KINDS_SHOWN:
+        facts.append(("", f"and {len(kinds) - KINDS_SHOWN:,} more, in failures.jsonl"))
     return facts
 
 
@@ -263,6 +288,9 @@ def learning_facts(run: LearningRun) -> Facts:
     ]
     if run.given and run.bounded:
         facts.append(("assumed", NOT_AHEAD))
+    if run.bounded and any(one.then == "set aside" for one in run.failures):
+        facts.append(("assumed", WITHOUT_FAILURES))
+    facts += failure_facts(run)
     if run.parting is not None:
         facts.append(("stages", _parted(run.parting)))
     return [*facts, ("run", str(run.path))] if run.path else facts

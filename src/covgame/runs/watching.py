@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from html import escape
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from covgame.plain import as_html as html_of
+from covgame.plain import plain
 from covgame.runs.run import Outlook, Run
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ class Pacer:
         began = self.clock()
         if began < self.due or run.done or not run.n_episodes:
             return
-        self.show(run.outlook())
+        view = run.outlook()
+        self.show(replace(view, words=plain(view.words)))
         now = self.clock()
         self.due = now + max(SECONDS_BETWEEN_VIEWS, (now - began) / SHARE_FOR_ESTIMATES)
 
@@ -107,7 +110,7 @@ class _Notebook:
 def as_html(view: Outlook) -> str:
     """A bar with its words, for a notebook."""
     value = "" if view.share is None else f" value='{view.share:.4f}'"
-    return f"<progress max='1'{value}></progress> {_percent(view)} {escape(view.words)}"
+    return f"<progress max='1'{value}></progress> {_percent(view)} {html_of(view.words)}"
 
 
 class Lines:

@@ -16,6 +16,7 @@ from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
 from covgame.notebook import facts_table
 from covgame.sources.external import ExternalSource, Opener, Pay
+from covgame.sources.failures import Failures, OnFailure
 from covgame.sources.maps import AnyMap, MappedStates
 from covgame.sources.objects import (
     HANDED_OVER,
@@ -32,6 +33,20 @@ from covgame.sources.steppers import Stepper
 
 KnownStates = tuple[list[str], list[str] | None]
 """(keys, labels) of states that were discovered before."""
+
+
+@dataclass(frozen=True)
+class Care:
+    """How to deal with an environment that may fail."""
+
+    on_failure: OnFailure = "stop"
+    seconds: float | None = None  # that a step may take; None: as long as it likes
+    failures: Failures = field(default_factory=Failures)  # those that are known already
+
+    @property
+    def isolates(self) -> bool:
+        """Whether it plays in a process of its own: it may hang, or has ended a process before."""
+        return self.seconds is not None or self.failures.any_death
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +89,10 @@ class Environment:
         pay: Pay | None = None,
         most_states: int | None = None,
         keep_observations: bool = False,
+        care: Care | None = None,
     ) -> SimulatedSource | ExternalSource:
         """Where its episodes come from; ``known`` are the states that were discovered before."""
+        care = care or Care()
         if self.opener is None:
             if keep_observations:
                 raise BadInput(
@@ -83,15 +100,35 @@ class Environment:
                     "leave out --keep-observations"
                 )
             return SimulatedSource(self.require_model("covering"), seed)
-        stepper, states = self.opener()
+        stepper, states = self.opened()
+        if care.isolates and self.absent is None:
+            stepper, states = self._isolated(care.seconds, stepper, states, keep_observations)
         if known is not None and isinstance(states, DiscoveredStates):
             states = states.again(*known)
         allowed = self.model.transitions.allowed if self.model else None
-        return ExternalSource(
+        source = ExternalSource(
             stepper, states, self.horizon, seed,
             allowed=allowed, pay=pay, most_states=most_states if states.discovered else None,
             keeps_observations=keep_observations,
         )  # fmt: skip
+        source.take_care(care.on_failure, care.failures)
+        return source
+
+    def opened(self) -> tuple[Stepper, States]:
+        """How to step it, and how its observations are numbered."""
+        if self.opener is None:
+            raise BadInput(f"{self.name} is simulated from its model")
+        return self.opener()
+
+    def _isolated(
+        self, seconds: float | None, stepper: Stepper, states: States, keep: bool
+    ) -> tuple[Stepper, States]:
+        """The same in a process of its own."""
+        from covgame.sources.isolated import isolated, start_of
+
+        name = self.name if self.by_name else None
+        start = start_of(name, self.horizon, self.reading.texts(), self.opened)
+        return isolated((stepper, states), start, seconds, raw=keep)
 
     def __repr__(self) -> str:
         about = repr(self.model) if self.model is not None else "no table"

@@ -6,26 +6,32 @@ Whatever goes wrong inside an environment becomes one ``EnvironmentFailed``.
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from covgame.episodes import Episode
-from covgame.errors import EnvironmentFailed
+from covgame.errors import EnvironmentFailed, EpisodeFailed, PremiseBroken
 from covgame.game.game import Revise
 from covgame.imports import said
 from covgame.names import Names
 from covgame.rng import episode_seed, uniforms
+from covgame.sources.failures import ATTEMPTS, Failure, Failures, OnFailure
+from covgame.sources.isolated import IsolatedStepper
 from covgame.sources.masks import Masks
 from covgame.sources.observations import Keeper, handed_over, keeper_of, stored_space
 from covgame.sources.states import DiscoveredStates, States
-from covgame.sources.steppers import Stepper
+from covgame.sources.steppers import ProcessDied, Stepper
 from covgame.types import END, BoolArray, FloatArray, Policy, Shape
 
 STREAM = 1
+ANOTHER_TRY = 4
+"""The stream of random numbers that gives every attempt at an episode its own seed."""
+
 FIRST_ROOM = 64
 
 
@@ -35,6 +41,31 @@ class Pay:
 
     rewards: tuple[float, float] | None = None  # of a step
     most: float | None = None  # of an episode in all
+
+
+class Watch(Protocol):
+    """Is told how an episode goes, so that somebody knows if the process does not live on."""
+
+    def begin(self, episode: int, attempt: int, seed: int) -> None:
+        """An episode begins."""
+        ...
+
+    def step(self, state: int, action: int) -> None:
+        """An action is about to be taken."""
+        ...
+
+    def end(self) -> None:
+        """The episode is over."""
+        ...
+
+
+@dataclass
+class _Unfinished:
+    """What there is of an episode while it is played."""
+
+    path: list[tuple[int, int]] = field(default_factory=list)  # the step being taken included
+    steps: list[tuple[int, int, float, int]] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)
 
 
 class ExternalSource:
@@ -60,6 +91,12 @@ class ExternalSource:
         self.pay, self.most_states = pay or Pay(), most_states
         self.observation_space = stored_space(stepper.spaces[0]) if keeps_observations else None
         self.keep: Keeper | None = keeper_of(self.observation_space) if keeps_observations else None
+        self.on_failure: OnFailure = "stop"
+        self.failures = Failures()
+        self.set_aside: Callable[[Failure], None] = self.failures.add
+        self.watch: Watch | None = None
+        self.visits_of: Callable[[int, int], int] = lambda state, action: 0
+        self.number_of: Callable[[int], int] = int  # in the run, of an episode of a task
 
     @property
     def keeps_observations(self) -> bool:
@@ -78,7 +115,7 @@ class ExternalSource:
     @property
     def allowed(self) -> BoolArray | None:
         """(S, A), what was allowed at some visit; None if nothing is ever forbidden."""
-        return self.masks.ever
+        return None if self.masks.ever is None else self.masks.room_for(self.shape.states)
 
     def seeded(self, seed: int) -> ExternalSource:
         """The same environment with other episodes."""
@@ -136,36 +173,109 @@ class ExternalSource:
         return mask is not None
 
     def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
-        """One episode of at most H steps."""
+        """One episode of at most H steps.
+
+        Raises ``EpisodeFailed`` if it failed and is worth another try, which gets another seed.
+        """
+        number = self.number_of(episode)
+        attempt = self.failures.attempt(number)
+        own = self.seed if not attempt else episode_seed(self.seed, ANOTHER_TRY, attempt)
+        seed, taken = episode_seed(own, STREAM, episode), _Unfinished()
+        numbers = []
+        if policy.is_stochastic:
+            numbers = uniforms(own, STREAM, episode, self.horizon).tolist()
         try:
-            return self._play(policy, episode, revise)
-        except EnvironmentFailed as error:
-            raise EnvironmentFailed(
-                f"the environment failed in episode {episode}: {error}"
-            ) from error
+            if self.watch is not None:
+                self.watch.begin(number, attempt, seed)
+            return self._play(policy, seed, numbers, revise, taken)
         except KeyboardInterrupt:
             raise
+        except PremiseBroken as error:
+            raise PremiseBroken(f"the environment failed in episode {number}: {error}") from error
         except BaseException as error:  # also sys.exit: an environment does not end a run
-            raise EnvironmentFailed(
-                f"the environment failed in episode {episode} with {said(error)}"
-            ) from error
+            return self._failed(error, Failure(number, attempt, seed, "", tuple(taken.path)), taken)
+        finally:
+            if self.watch is not None:
+                self.watch.end()
 
-    def _play(self, policy: Policy, episode: int, revise: Revise | None) -> Episode:
+    def _failed(self, error: BaseException, failure: Failure, taken: _Unfinished) -> Episode:
+        """Note a failure; the episode ends there, is to be tried again, or was the last."""
+        words = str(error) if isinstance(error, EnvironmentFailed) else said(error)
+        died = isinstance(error, ProcessDied)
+        traced = "" if died else getattr(error, "traceback", None) or _traceback_of(error)
+        failure = replace(failure, error=words, died=died, traceback=traced)
+        if failure.path and self.on_failure != "stop":
+            avoided = (
+                self.on_failure == "avoid" and self._fails_mostly(failure) and self.avoid(failure)
+            )
+            self.set_aside(replace(failure, then="avoided" if avoided else "recorded"))
+            return self._ended_there(failure, taken)
+        self.set_aside(failure)
+        where = f"episode {failure.episode}, at {failure.words(self.names)}"
+        sentence = f"the environment failed in {where}: {words}"
+        if not self.failures.is_given_up(failure.episode):
+            raise EpisodeFailed(sentence) from error
+        raise EnvironmentFailed(f"{sentence} (attempt {ATTEMPTS} of {ATTEMPTS})") from error
+
+    def take_care(self, on_failure: OnFailure, failures: Failures) -> None:
+        """Say what to do when it fails, and what is known of earlier failures."""
+        self.on_failure, self.failures = on_failure, failures
+        self.set_aside = failures.add
+
+    def close(self) -> None:
+        """Let go of what it holds, such as a process; it may be played again."""
+        if isinstance(self.stepper, IsolatedStepper):
+            self.stepper.close()
+
+    def avoid(self, failure: Failure) -> bool:
+        """Do not go there again; False if a state would be left without any action."""
+        if failure.state is None or failure.action is None:
+            return False
+        return self.masks.avoid(failure.state, failure.action, self.shape.states)
+
+    def _fails_mostly(self, failure: Failure) -> bool:
+        """Whether an action has failed in a state more often than not; some only fail at times."""
+        pair, failed, kept = failure.path[-1], 1, 0
+        for one in self.failures:
+            if one.path and one.path[-1] == pair:
+                failed, kept = failed + 1, kept + (one.then != "set aside")
+        went_well = self.visits_of(*pair) - kept + failure.path[:-1].count(pair)
+        return failed > went_well
+
+    def _ended_there(self, failure: Failure, taken: _Unfinished) -> Episode:
+        """A failure as the end of an episode, which pays nothing and shows no state."""
+        steps = taken.steps[: len(taken.path) - 1]
+        kept = None
+        if self.keep is not None:
+            kept = [*taken.kept[: len(taken.path)], None]
+        return Episode.of_steps(
+            [*steps, (*taken.path[-1], 0.0, END)], seed=failure.seed, observations=kept
+        )
+
+    def _play(
+        self,
+        policy: Policy,
+        seed: int,
+        numbers: list[float],
+        revise: Revise | None,
+        taken: _Unfinished,
+    ) -> Episode:
         drawn, step, paid = policy.is_stochastic, self.stepper.step, self.pay.rewards
-        numbers = uniforms(self.seed, STREAM, episode, self.horizon).tolist() if drawn else []
-        seed = episode_seed(self.seed, STREAM, episode)
         observation, mask = self.stepper.reset(seed)
-        keep, kept = self.keep, []  # kept at once: the next step may write over it
+        path, steps, watch = taken.path, taken.steps, self.watch
+        keep, kept = self.keep, taken.kept  # kept at once: the next step may write over it
         if keep is not None:
             kept.append(keep(observation))
         self.masks.now = None
         state, last = self._state(observation, mask), self.horizon - 1
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
-        steps: list[tuple[int, int, float, int]] = []
         ended_in: int | None = None
         cut_short = False
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
+            path.append((state, action))
+            if watch is not None:
+                watch.step(state, action)
             observation, earned, terminated, truncated, mask = step(action)
             reward = _checked_reward(earned, paid)
             if keep is not None:
@@ -198,14 +308,14 @@ class ExternalSource:
             return
         paid = sum(reward for _, _, reward, _ in steps)
         if paid > most + 1e-9:
-            raise EnvironmentFailed(
+            raise PremiseBroken(
                 f"an episode paid {paid:g}, more than the {most:g} of --return-range"
             )
 
     def _state(self, observation: Any, mask: Any) -> int:
         state = self.states.index(observation)
         if self.most_states is not None and state >= self.most_states:
-            raise EnvironmentFailed(
+            raise PremiseBroken(
                 f"it showed more states than the {self.most_states:,} of --most-states"
             )
         if mask is not None:
@@ -238,6 +348,10 @@ def _drawn(chances: FloatArray, allowed: BoolArray | None, number: float) -> int
     return min(int(np.searchsorted(reached, number, side="right")), len(reached) - 1)
 
 
+def _traceback_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
 def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:
     if type(reward) is float and allowed is None and math.isfinite(reward):
         return reward
@@ -249,7 +363,7 @@ def _checked_reward(reward: Any, allowed: tuple[float, float] | None) -> float:
         raise EnvironmentFailed(f"it paid the reward {reward!r}, which is no finite number")
     if allowed is not None and not allowed[0] <= value <= allowed[1]:
         low, high = allowed
-        raise EnvironmentFailed(
+        raise PremiseBroken(
             f"it paid the reward {value:g}, outside [{low:g}, {high:g}]; say --reward-range LO,HI"
         )
     return value

@@ -20,6 +20,7 @@ class Masks:
         self.actions = actions
         self.ever = None if known is None else known.copy()  # (S, A), once a mask was shown
         self.now: BoolArray | None = None  # (A,), of the state that the episode is in
+        self.avoided: dict[int, set[int]] = {}  # actions that nobody wants to take again, by state
         self._shown = set[int]() if known is None else set(range(len(known)))
 
     def recall(self, ever: BoolArray | None, visited: IntArray) -> None:
@@ -30,19 +31,54 @@ class Masks:
 
     def show(self, state: int, mask: Any, rows: int) -> None:
         """Hear what a state allows, in a world with room for so many states."""
-        self.now = allowed = np.asarray(mask).astype(np.bool_)
+        allowed = np.asarray(mask).astype(np.bool_)
         if allowed.shape != (self.actions,) or not allowed.any():
             raise EnvironmentFailed(f"it showed the action mask {mask!r}, which allows nothing")
+        self.now = allowed = self._without_avoided(state, allowed)
+        ever = self.room_for(rows)
+        if state in self._shown:
+            ever[state] |= allowed
+        else:
+            ever[state] = allowed
+            self._shown.add(state)
+
+    @property
+    def n_avoided(self) -> int:
+        """How many actions, over all states."""
+        return sum(map(len, self.avoided.values()))
+
+    def as_array(self, rows: int) -> BoolArray:
+        """(S, A), what is avoided."""
+        avoided = np.zeros((rows, self.actions), dtype=np.bool_)
+        for state, actions in self.avoided.items():
+            avoided[state, list(actions)] = True
+        return avoided
+
+    def avoid(self, state: int, action: int, rows: int) -> bool:
+        """Forbid an action from now on, unless it is the last that a state has."""
+        ever = self.room_for(rows)
+        if not (np.flatnonzero(ever[state]) != action).any():
+            return False
+        ever[state, action] = False
+        self.avoided.setdefault(state, set()).add(action)
+        return True
+
+    def room_for(self, rows: int) -> BoolArray:
+        """What is allowed, for so many states."""
         if self.ever is None or len(self.ever) < rows:
             grown = np.ones((rows, self.actions), dtype=np.bool_)
             if self.ever is not None:
                 grown[: len(self.ever)] = self.ever
             self.ever = grown
-        if state in self._shown:
-            self.ever[state] |= allowed
-        else:
-            self.ever[state] = allowed
-            self._shown.add(state)
+        return self.ever
+
+    def _without_avoided(self, state: int, allowed: BoolArray) -> BoolArray:
+        """What is shown as allowed, without what is avoided, if that leaves anything."""
+        if state not in self.avoided:
+            return allowed
+        left = allowed.copy()
+        left[list(self.avoided[state])] = False
+        return left if left.any() else allowed
 
     def here(self, state: int) -> BoolArray | None:
         """What the state that the episode is in allows, as far as anybody knows."""

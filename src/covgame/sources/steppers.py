@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from covgame.errors import BadInput
+from covgame.errors import BadInput, EnvironmentFailed
 
 MOST_ACTIONS = 10_000
+
+
+class ProcessDied(EnvironmentFailed):
+    """An environment took its process with it, or had to be killed."""
 
 
 class Step(NamedTuple):

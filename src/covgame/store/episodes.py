@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,13 @@ import pyarrow.parquet as pq
 
 from covgame.episodes import Block
 from covgame.errors import BadInput
-from covgame.store.folder import write_whole
+from covgame.memory import require_bytes
+from covgame.store.files import inside, make_folder, remove, write_whole
 from covgame.store.observations import Keeping
 from covgame.types import END, BoolArray
+
+Write = Callable[[Path, memoryview], None]
+"""Puts a file in its place, whole or not at all."""
 
 STEPS_PER_SHARD = 500_000
 NUMBERED = re.compile(r"part-\d{6,}\.parquet")
@@ -51,6 +55,9 @@ OBSERVATIONS = (OBSERVATION, FINAL_OBSERVATION)
 FURTHER = ("seed", *OBSERVATIONS)
 """Columns that runs have on environments that are played step by step."""
 
+BYTES_PER_STEP = 4 * 64
+"""What reading a step takes: its columns, a copy, and what is made of them."""
+
 WRITING = {
     "use_dictionary": ["stage", "state", "action", "reward", "next_state"],
     "column_encoding": {"episode": "DELTA_BINARY_PACKED"},
@@ -73,8 +80,10 @@ class EpisodeWriter:
         *,
         advice: str = PLAY_AGAIN,
         keeping: Keeping | None = None,  # how observations are stored, if they are
+        write: Write = write_whole,
     ) -> None:
         self.folder, self.advice, self.keeping = folder, advice, keeping
+        self.write = write
         self.per_shard = max(1, STEPS_PER_SHARD // horizon)
         if keeping is not None:
             self.per_shard = min(self.per_shard, keeping.episodes_per_shard(horizon))
@@ -82,7 +91,7 @@ class EpisodeWriter:
         self.open_tables: list[pa.Table] = []
         self.thread = ThreadPoolExecutor(max_workers=1)
         self.pending: Future[None] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._take_up()
 
     def _take_up(self) -> None:
@@ -96,7 +105,7 @@ class EpisodeWriter:
             self.open_tables = [self._open_shard(whole, left)]
         for number, path in found.items():
             if number > whole or (number == whole and not left):
-                path.unlink()
+                remove(path)
 
     def _open_shard(self, number: int, episodes: int) -> pa.Table:
         """What was written of the open shard, as far as it counts."""
@@ -150,7 +159,7 @@ class EpisodeWriter:
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         number = table["episode"][0].as_py() // self.per_shard
         further = self.keeping.writing(table.schema, OBSERVATIONS) if self.keeping else {}
-        write_shard(self.folder, number, table, further)
+        write_shard(self.folder, number, table, further, self.write)
 
 
 def as_table(block: Block, keeping: Keeping | None = None) -> pa.Table:
@@ -185,12 +194,16 @@ def as_table(block: Block, keeping: Keeping | None = None) -> pa.Table:
 
 
 def write_shard(
-    folder: Path, number: int, table: pa.Table, further: Mapping[str, Any] | None = None
+    folder: Path,
+    number: int,
+    table: pa.Table,
+    further: Mapping[str, Any] | None = None,
+    write: Write = write_whole,
 ) -> None:
     """A table of steps as a file, whole or not at all; ``further`` is what Parquet is told."""
     buffer = io.BytesIO()
     pq.write_table(table, buffer, **WRITING | dict(further or {}))
-    write_whole(folder / _name(number), buffer.getbuffer())
+    write(folder / _name(number), buffer.getbuffer())
 
 
 def table_of_columns(columns: Mapping[str, npt.NDArray[np.generic]]) -> pa.Table:
@@ -203,6 +216,7 @@ def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) 
     """The steps of a shard in the columns of today, whichever version has written it."""
     try:
         with pq.ParquetFile(path) as file:
+            _check_rows(path, file.metadata)
             wanted = [
                 name for name in file.schema_arrow.names if observations or name not in OBSERVATIONS
             ]
@@ -220,6 +234,12 @@ def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) 
     return table
 
 
+def _check_rows(path: Path, about: Any) -> None:
+    """A file of a few bytes can say to hold any number of rows, and even have them."""
+    rows = about.num_rows
+    require_bytes(rows * BYTES_PER_STEP, f"{path}, which says to hold {rows:,} steps,")
+
+
 def _open_ends(table: pa.Table) -> BoolArray:
     """Last steps of episodes that did not terminate."""
     last = np.append(np.diff(table["episode"].to_numpy()) != 0, True)[: len(table)]
@@ -229,7 +249,8 @@ def _open_ends(table: pa.Table) -> BoolArray:
 
 def shards(folder: Path) -> list[Path]:
     """The shards of a folder in order."""
-    return sorted(path for path in folder.glob("part-*.parquet") if NUMBERED.fullmatch(path.name))
+    found = sorted(path for path in folder.glob("part-*.parquet") if NUMBERED.fullmatch(path.name))
+    return [inside(folder, path.name) for path in found]
 
 
 def recorded_episodes(folder: Path) -> int:
@@ -238,7 +259,9 @@ def recorded_episodes(folder: Path) -> int:
     if not found:
         return 0
     try:
-        last = pq.read_table(found[-1], columns=["episode"])["episode"][-1].as_py()
+        with pq.ParquetFile(found[-1]) as file:
+            _check_rows(found[-1], file.metadata)
+            last = file.read(["episode"])["episode"][-1].as_py()
     except (OSError, pa.ArrowException, KeyError, IndexError) as error:
         raise BadInput(f"{found[-1]} cannot be read; {RESTORE}") from error
     if not isinstance(last, int):

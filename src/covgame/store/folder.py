@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
-from covgame.errors import BadInput
+from covgame.errors import BadInput, StorageFailed
 from covgame.jsonfile import is_file, read_json
 from covgame.names import Names
+from covgame.store.arrays import DAMAGED, read_arrays
+from covgame.store.checksums import NAME as CHECKSUMS
+from covgame.store.checksums import Checksums, verified
+from covgame.store.files import inside, make_folder, remove, write_whole
+from covgame.store.inspection import check_entries
+from covgame.store.trust import resume_command
 
 FORMAT = "covgame-run/2"
 OLDER = ("covgame-run/1",)
@@ -35,14 +40,38 @@ STATES = "states.json"
 NAMES = "names.json"
 CERTIFICATE = "certificate.json"
 JOURNAL = "journal"
+FAILURES = "failures.jsonl"
+PLAYING = "playing"
+
+LEFTOVERS = (
+    *(COUNTS, RESULT, STATES, NAMES, CERTIFICATE),
+    *(JOURNAL, FAILURES, PLAYING, CHECKSUMS),
+)
+"""Of a run that has no manifest."""
+
+FILES = frozenset([MANIFEST, MODEL, TARGET, *LEFTOVERS])
+FOLDERS = frozenset([EPISODES, GIVEN])
+
+
+MADE_AGAIN = frozenset({COUNTS})
+"""If it is damaged or missing, it is counted again; who reads it has to check it."""
+
+MAY_LACK = frozenset({COUNTS, RESULT, CERTIFICATE})
+"""What a run writes when it stops, made from the rest."""
 
 
 class RunFolder:
-    """Where a run lives. ``run.json`` comes first; once it is there, the run can be resumed."""
+    """Where a run lives. ``run.json`` comes first; once it is there, the run can be resumed.
 
-    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
-        self.path = path
-        self.manifest = manifest
+    ``path`` is what a user calls it. Files are read and written in ``place``, the same folder
+    wherever an environment may change to.
+    """
+
+    def __init__(
+        self, path: Path, manifest: dict[str, Any], checksums: Checksums | None = None
+    ) -> None:
+        self.path, self.place = path, path.absolute()
+        self.manifest, self.checksums = manifest, checksums
 
     @classmethod
     def create(
@@ -51,21 +80,27 @@ class RunFolder:
         manifest: Mapping[str, Any],
         files: Mapping[str, str],
         fill: Callable[[RunFolder], None] | None = None,
+        *,
+        checked: bool = False,
     ) -> RunFolder:
-        """A new run: first the ``files`` it needs and what ``fill`` adds, then the manifest."""
+        """A new run: first the ``files`` it needs and what ``fill`` adds, then the manifest.
+
+        If it is ``checked``, checksums of all files are kept: nobody could play it again.
+        """
         _check_is_free(path)
         folder = cls(path, {"format": FORMAT, **manifest, "state": "running"})
+        folder.checksums = Checksums(folder.place) if checked else None
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            for leftover in (COUNTS, RESULT, STATES, NAMES, CERTIFICATE, JOURNAL):
-                (path / leftover).unlink(missing_ok=True)
+            make_folder(folder.place)
+            for leftover in LEFTOVERS:
+                remove(folder.place / leftover)
             for name, text in files.items():
-                write_whole(path / name, text.encode())
+                folder.write(name, text.encode())
             if fill is not None:
                 fill(folder)
             folder.save_manifest()
-        except OSError as error:
-            raise BadInput(f"no run can be written to {path}: {error.strerror or error}") from error
+        except StorageFailed as error:
+            raise BadInput(f"no run can be written to {path}: {error}") from error
         return folder
 
     @classmethod
@@ -84,18 +119,30 @@ class RunFolder:
         path = Path(path)
         if not is_file(str(path / MANIFEST)):
             raise BadInput(f"{path} is no run: it holds no {MANIFEST}")
+        check_entries(path, FILES, FOLDERS)
+        checksums = _verified(path.absolute())
         manifest = read_json(path / MANIFEST)
-        if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, *OLDER):
+        said = manifest.get("format") if isinstance(manifest, dict) else None
+        if _is_newer(said):
+            raise BadInput(
+                f"{path} was written by a newer covgame, in the format {said}, and this one reads "
+                f"up to {FORMAT}; upgrade: pip install --upgrade covgame"
+            )
+        if said not in (FORMAT, *OLDER):
             raise BadInput(f"{path / MANIFEST} is not in the format {FORMAT}")
-        return cls(path, manifest)
+        return cls(path, manifest, checksums)
 
     @property
     def episodes(self) -> Path:
-        return self.path / EPISODES
+        return inside(self.place, EPISODES)
 
     @property
     def finished(self) -> bool:
         return bool(self.manifest.get("state") == "finished")
+
+    def verify(self) -> None:
+        """Compare all files with their checksums once more."""
+        self.checksums = _verified(self.place)
 
     def bring_up_to_date(self) -> None:
         """Before anything is written that older versions could not read."""
@@ -103,42 +150,52 @@ class RunFolder:
             self.manifest["format"] = FORMAT
             self.save_manifest()
 
+    def write(self, name: str | Path, content: bytes | memoryview) -> None:
+        """Write a file of the run, by its name or its place, whole or not at all."""
+        path = self.place / name
+        if self.checksums is None:
+            write_whole(path, content)
+        else:
+            self.checksums.write(path.relative_to(self.place).as_posix(), content)
+
     def save_manifest(self) -> None:
-        write_whole(self.path / MANIFEST, _as_json(self.manifest))
+        self.write(MANIFEST, _as_json(self.manifest))
 
     def save_result(self, result: Mapping[str, Any], state: str) -> None:
         """The answer, and in the manifest what became of the run."""
-        write_whole(self.path / RESULT, _as_json(result))
+        self.write(RESULT, _as_json(result))
         self.manifest["state"] = state
         self.save_manifest()
+        if self.checksums is not None:
+            self.checksums.settle()
 
     def save_counts(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
-        write_whole(self.path / COUNTS, buffer.getvalue())
+        self.write(COUNTS, buffer.getvalue())
 
     def save_states(self, keys: list[str], labels: list[str] | None = None) -> None:
         """The observations of discovered states, by number, and what they are called."""
         content: dict[str, Any] = {"format": "covgame-states/1", "states": keys}
         if labels is not None:
             content["labels"] = labels
-        write_whole(self.path / STATES, _as_json(content))
+        self.write(STATES, _as_json(content))
 
     def load_states(self) -> tuple[list[str], list[str] | None] | None:
         """(keys, labels) in order, None if states are numbered by the environment."""
-        if not (self.path / STATES).is_file():
+        if not (self.place / STATES).is_file():
             return None
-        content = read_json(self.path / STATES)
+        content = read_json(self.place / STATES)
         keys = content.get("states") if isinstance(content, dict) else None
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-            raise BadInput(f"{self.path / STATES} is damaged: it lists no states")
+            raise BadInput(f"{self.place / STATES} is damaged: it lists no states")
         labels = content.get("labels")
         fits = isinstance(labels, list) and len(labels) == len(keys)
         return keys, [str(label) for label in labels] if fits else None
 
     def load_names(self) -> Names:
         """What states and actions are called, as far as that was known."""
-        found = read_json(self.path / NAMES) if (self.path / NAMES).is_file() else {}
+        found = read_json(self.place / NAMES) if (self.place / NAMES).is_file() else {}
         known = self.load_states()
         try:
             states = found.get("states") if known is None else known[1]
@@ -149,33 +206,52 @@ class RunFolder:
                 None if grid is None else (int(grid[0]), int(grid[1])),
             )
         except (AttributeError, TypeError, ValueError, LookupError) as error:
-            raise BadInput(f"{self.path / NAMES} is damaged; {NAMELESS}") from error
+            raise BadInput(f"{self.place / NAMES} is damaged; {NAMELESS}") from error
 
     def load_result(self) -> dict[str, Any]:
         """The answer that was saved last, empty if there is none."""
-        if not (self.path / RESULT).is_file():
+        if not (self.place / RESULT).is_file():
             return {}
-        result = read_json(self.path / RESULT)
+        result = read_json(self.place / RESULT)
         if not isinstance(result, dict):
-            raise BadInput(f"{self.path / RESULT} is damaged: it holds no answer")
+            raise BadInput(f"{self.place / RESULT} is damaged: it holds no answer")
         return result
 
     def load_counts(self) -> dict[str, npt.NDArray[Any]] | None:
         """What was saved last, or None if the run was stopped before that."""
-        path = self.path / COUNTS
+        path = self.place / COUNTS
         if not path.is_file():
             return None
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return _checked_counts(dict(arrays))
-        except (OSError, ValueError, EOFError, BadZipFile, TypeError, AttributeError) as error:
+            content = path.read_bytes()
+            if self.checksums is not None and not self.checksums.accept(COUNTS, content):
+                raise ValueError("it is not what was written")
+            return _checked_counts(read_arrays(content), self.manifest.get("horizon"))
+        except (OSError, *DAMAGED) as error:
             raise BadInput(f"{path} is damaged ({error}); {PLAY_AGAIN}") from error
 
 
-def _checked_counts(arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+def _verified(place: Path) -> Checksums | None:
+    return verified(place, MADE_AGAIN, MAY_LACK)
+
+
+def _is_newer(said: Any) -> bool:
+    """Whether a format is one of ours that this version does not know yet."""
+    number = re.fullmatch(r"covgame-run/(\d{1,6})", str(said))
+    return number is not None and int(number[1]) > int(FORMAT.rpartition("/")[2])
+
+
+def _checked_counts(
+    arrays: dict[str, npt.NDArray[Any]], horizon: Any
+) -> dict[str, npt.NDArray[Any]]:
     visits = arrays.get("visits")
     if visits is None or visits.ndim != 3 or visits.dtype.kind not in "iu":
         raise ValueError("it has no visits")
+    stages, states, actions = visits.shape
+    if stages != horizon:
+        raise ValueError(f"it is about {stages} stages, and {MANIFEST} about {horizon}")
+    if states and not actions:
+        raise ValueError("it is about no actions")
     return arrays
 
 
@@ -206,26 +282,25 @@ def fresh_folder(environment: str, parent: Path = Path("runs")) -> Path:
         raise BadInput(f"no folder can be made in {parent}: {error}; say --out") from error
 
 
-def write_whole(path: Path, content: bytes | memoryview) -> None:
-    """Write a file so that at any instant the old or the new one is there, never a part."""
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-
-
 def _check_is_free(path: Path) -> None:
     if (path / MANIFEST).exists():
         raise BadInput(
-            f"{path} holds a run already; go on with it by covgame resume {path}, "
+            f"{path} holds a run already; go on with it by {_how_to_resume(path)}, "
             "or choose another --out"
         )
     if path.exists() and not path.is_dir():
         raise BadInput(f"{path} is a file; --out names a folder")
+    for name in FOLDERS:
+        if (path / name).is_symlink():
+            raise BadInput(f"{path / name} is a link; choose another --out")
     if (path / EPISODES).is_dir() and any((path / EPISODES).glob("*.parquet")):
         raise BadInput(f"{path / EPISODES} holds episodes of another run; choose another --out")
+
+
+def _how_to_resume(path: Path) -> str:
+    with contextlib.suppress(BadInput):
+        return resume_command(RunFolder.open(path))
+    return f"covgame resume {path}"
 
 
 def _as_json(content: Mapping[str, Any]) -> bytes:

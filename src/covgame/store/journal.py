@@ -3,6 +3,11 @@
 An entry is written when its episode is over, in one piece and with a checksum, to a file that
 outlives the process. Shards take entries over every few seconds, and the journal begins anew. After
 a kill only what is complete counts: reading stops at the first entry that is torn.
+
+What outlives a power cut as well is synchronised at these moments: ``run.json`` and what stands
+beside it when a run begins, and states, shards, counts and the answer whenever they are written,
+which is every few seconds and when the run stops. Entries of a journal are not: a power cut may
+cost what was played since the last shard was written.
 """
 
 from __future__ import annotations
@@ -14,13 +19,15 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from covgame.episodes import Episode, as_block
-from covgame.errors import BadInput
+from covgame.errors import BadInput, StorageFailed
 from covgame.store.episodes import EpisodeWriter, as_table, recorded_episodes
+from covgame.store.files import discard_drafts, inside, open_file, remove, truncate, write
 from covgame.store.folder import JOURNAL, RunFolder
 from covgame.store.lock import WriteLock
 from covgame.store.observations import Keeping
@@ -29,8 +36,18 @@ START = b"covgame-journal/1\n"
 FRAME = struct.Struct("<II")  # bytes of the entry, their checksum
 HEAD = struct.Struct("<qqqq?q")  # episode, steps, ended in, seed, cut short, bytes of names
 NONE = -(2**62)
+SECONDS_TO_BE_GONE = 0.5
+"""A process that was just killed may take a moment; who only reads waits for no living one."""
+
 ARROW = b"\xff\xff\xff\xff"
 """With which a stream of Arrow's begins; states are never so negative."""
+
+
+ODD = (
+    struct.error, ValueError, TypeError, LookupError, RecursionError, AttributeError,
+    OverflowError, pa.ArrowException,
+)  # fmt: skip
+"""What comes of entries that are whole and yet nothing that a run writes."""
 
 
 class Journal:
@@ -38,8 +55,7 @@ class Journal:
 
     def __init__(self, folder: Path, keeping: Keeping | None = None) -> None:
         self.path, self.keeping = folder / JOURNAL, keeping
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-        self.file = os.open(self.path, flags, 0o644)
+        self.file = open_file(self.path, os.O_TRUNC)
         self.end = 0  # of the last whole entry
         self.last = -1  # its episode
         self.named = 0  # states that some file knows already
@@ -67,25 +83,26 @@ class Journal:
 
     def _write(self, content: bytes) -> None:
         """In one piece, or not at all."""
-        written = os.write(self.file, content)
-        if written < len(content):
-            os.ftruncate(self.file, self.end)
-            raise OSError(f"{self.path}: there is no room left on the disk")
-        self.end += written
+        try:
+            write(self.file, content, self.path)
+        except StorageFailed:
+            truncate(self.file, self.end, self.path)
+            raise
+        self.end += len(content)
 
     def begin_anew(self, n_recorded: int, named: int) -> None:
         """Forget what is in the shards by now, if that is all there is."""
         self.named = named
         if self.last < n_recorded and self.end > len(START):
-            os.ftruncate(self.file, len(START))
-            os.lseek(self.file, len(START), os.SEEK_SET)
+            truncate(self.file, len(START), self.path)
             self.end = len(START)
 
     def close(self) -> None:
         """Write no more; an empty journal goes away."""
+        empty = os.fstat(self.file).st_size <= len(START)
         os.close(self.file)
-        if self.end == len(START):
-            self.path.unlink(missing_ok=True)
+        if empty:
+            remove(self.path)
 
 
 @dataclass(frozen=True)
@@ -93,6 +110,7 @@ class Entry:
     """An episode of a journal."""
 
     number: int
+    end: int  # where the next one begins
     table: pa.Table
     first: int  # the number of the first state that was new
     keys: list[str]
@@ -110,16 +128,21 @@ def read_journal(path: Path) -> Iterator[Entry]:
         entry = content[place + FRAME.size : place + FRAME.size + size]
         if len(entry) < size or zlib.crc32(entry) != checksum:
             return
-        yield _decoded(entry)
         place += FRAME.size + size
+        try:
+            yield _decoded(entry, place)
+        except ODD as error:
+            raise BadInput(f"{path} is no journal of a run ({error}); remove it") from error
+        place += FRAME.size + size
+        yield _decoded(entry, place)
 
 
 def holds_episodes(folder: Path) -> bool:
     """Whether there are episodes in a journal that no shard may have taken over."""
-    return next(read_journal(folder / JOURNAL), None) is not None
+    return next(read_journal(inside(folder, JOURNAL)), None) is not None
 
 
-def _decoded(entry: bytes) -> Entry:
+def _decoded(entry: bytes, end: int) -> Entry:
     number, steps, ended_in, seed, cut_short, size = HEAD.unpack_from(entry)
     names, body = entry[HEAD.size : HEAD.size + size], entry[HEAD.size + size :]
     if body.startswith(ARROW):
@@ -131,7 +154,7 @@ def _decoded(entry: bytes) -> Entry:
         ended = dict(zip(("ended_in", "seed"), shown, strict=True))
         episode = Episode(state, action, reward, following, cut_short=cut_short, **ended)
         table = as_table(as_block(number, [episode]))
-    return Entry(number, table, *(json.loads(names) if names else (0, [], [])))
+    return Entry(number, end, table, *(json.loads(names) if names else (0, [], [])))
 
 
 def _as_arrow(table: pa.Table) -> bytes:
@@ -142,19 +165,30 @@ def _as_arrow(table: pa.Table) -> bytes:
     return content
 
 
-def recover(folder: RunFolder) -> int:
-    """Take over what a killed process has left in its journal; how many episodes that were.
+class Recovered(NamedTuple):
+    """What was taken over from a journal."""
+
+    episodes: int
+    dropped: int  # bytes after the last whole entry
+
+
+def recover(folder: RunFolder) -> Recovered:
+    """Take over what a killed process has left in its journal.
 
     While another process writes to the run, or where nobody may, the journal is left alone.
     """
-    path = folder.path / JOURNAL
+    path = inside(folder.place, JOURNAL)
     try:
-        lock = WriteLock(folder.path)
+        lock = WriteLock(folder.place, patience=SECONDS_TO_BE_GONE)
     except BadInput:
-        return 0
+        return Recovered(0, 0)
     with lock:
+        folder.verify()  # nobody writes now
+        discard_drafts(folder.place)
         recorded = recorded_episodes(folder.episodes)
-        entries = [one for one in read_journal(path) if one.number >= recorded]
+        found = list(read_journal(path))
+        dropped = path.stat().st_size - (found[-1].end if found else len(START))
+        entries = [one for one in found if one.number >= recorded]
         if [one.number for one in entries] != list(range(recorded, recorded + len(entries))):
             raise BadInput(
                 f"{path} does not go on where the episodes in {folder.episodes} end; put them back "
@@ -163,8 +197,8 @@ def recover(folder: RunFolder) -> int:
         if entries:
             _name_states(folder, entries)
             _write_shards(folder, recorded, entries)
-        path.unlink(missing_ok=True)
-    return len(entries)
+        remove(path)
+    return Recovered(len(entries), max(0, dropped))
 
 
 def _name_states(folder: RunFolder, entries: Sequence[Entry]) -> None:
@@ -173,7 +207,7 @@ def _name_states(folder: RunFolder, entries: Sequence[Entry]) -> None:
     keys, labels = known if known is not None else ([], [])
     labels = list(labels) if labels is not None else list(keys)
     for one in entries:
-        if one.keys:
+        if one.first + len(one.keys) > len(keys):  # a failed episode may have named more since
             keys = [*keys[: one.first], *one.keys]
             labels = [*labels[: one.first], *one.labels]
     if keys:
@@ -184,8 +218,12 @@ def _write_shards(folder: RunFolder, recorded: int, entries: Sequence[Entry]) ->
     asked = folder.manifest
     keeping = Keeping(asked.get("observation_space")) if asked.get("keep_observations") else None
     folder.bring_up_to_date()
-    writer = EpisodeWriter(folder.episodes, asked["horizon"], recorded, keeping=keeping)
-    for one in entries:
-        writer.append(one.table, 1)
-    writer.flush()
-    writer.close()
+    writer = EpisodeWriter(
+        folder.episodes, asked["horizon"], recorded, keeping=keeping, write=folder.write
+    )
+    try:
+        for one in entries:
+            writer.append(one.table, 1)
+        writer.flush()
+    finally:
+        writer.close()

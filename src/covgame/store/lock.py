@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
-from covgame.errors import BadInput
+from covgame.errors import BadInput, StorageFailed
+from covgame.store.files import open_file
 
 NAME = ".lock"
 TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
+PATIENCE = 2.0
+"""Seconds: a process that was just killed may take a moment to be gone."""
+
+SLICE = 0.02
+
+
 class WriteLock:
     """Held by whoever writes to the folder of a run. Reading needs none."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience: float = PATIENCE) -> None:
         try:
-            self.file = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise BadInput(
-                f"{folder} cannot be written to: {error.strerror}; make it writable, or a copy"
-            ) from error
-        if not _lock(self.file):
+            self.file = open_file(folder / NAME)
+        except StorageFailed as error:
+            raise BadInput(f"{folder} cannot be written to: {error}, or make a copy") from error
+        until = time.monotonic() + patience
+        while not (free := _lock(self.file)) and time.monotonic() < until:
+            time.sleep(SLICE)
+        if not free:
             os.close(self.file)
             raise BadInput(
                 f"another process is writing to {folder}; wait until it is done, and resume then"

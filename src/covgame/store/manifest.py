@@ -58,6 +58,8 @@ class CoverManifest(BaseModel):
     given: list[GivenFile] = []
     unreachable: list[tuple[Index | None, Index | str, Index | None, Number]]
     keep_observations: Annotated[bool, Field(strict=True)] = False
+    on_failure: Literal["stop", "record", "avoid"] = "stop"
+    step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
     observation_space: dict[str, Any] | None = None
     action_space: dict[str, Any] | None = None
     action_values: list[Any] | None = None
@@ -90,6 +92,8 @@ class LearningManifest(BaseModel):
     stage_dependent: Annotated[bool, Field(strict=True)]
     most_states: Annotated[int, Field(strict=True, ge=1)] | None = None
     keep_observations: Annotated[bool, Field(strict=True)] = False
+    on_failure: Literal["stop", "record", "avoid"] = "stop"
+    step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
     observation_space: dict[str, Any] | None = None
     action_space: dict[str, Any] | None = None
     action_values: list[Any] | None = None

@@ -10,7 +10,11 @@ import numpy.typing as npt
 
 from covgame.episodes import Block, Episode
 from covgame.errors import BadInput
+from covgame.sources.failures import Failure
+from covgame.store.black_box import BlackBox
 from covgame.store.episodes import PLAY_AGAIN, RESTORE, EpisodeWriter, recorded_episodes
+from covgame.store.failures import add_failure
+from covgame.store.files import discard_drafts
 from covgame.store.folder import RunFolder
 from covgame.store.journal import Journal, holds_episodes
 from covgame.store.lock import WriteLock
@@ -64,7 +68,7 @@ class Recorder:
         self, folder: RunFolder, horizon: int, played: int, source: Source, to_save: ToSave
     ) -> None:
         self.folder, self.source, self.to_save = folder, source, to_save
-        self.lock = WriteLock(folder.path)
+        self.lock = WriteLock(folder.place)
         try:
             self._open(horizon, played)
         except BaseException:
@@ -73,20 +77,24 @@ class Recorder:
 
     def _open(self, horizon: int, played: int) -> None:
         folder, source = self.folder, self.source
+        changed = folder.checksums is not None and not folder.checksums.is_current()
         if not source.repeats and (
-            recorded_episodes(folder.episodes) != played or holds_episodes(folder.path)
+            changed or recorded_episodes(folder.episodes) != played or holds_episodes(folder.place)
         ):
             raise BadInput(
                 f"{folder.path} was written to since it was opened; wait until the other process "
                 "is done, and resume again"
             )
+        discard_drafts(folder.place)
+        discard_drafts(folder.episodes)
         folder.bring_up_to_date()
         advice = PLAY_AGAIN if source.repeats else RESTORE
         keeping = Keeping(source.observation_space) if source.keeps_observations else None
         self.writer = EpisodeWriter(
-            folder.episodes, horizon, played, advice=advice, keeping=keeping
+            folder.episodes, horizon, played, advice=advice, keeping=keeping, write=folder.write
         )
-        self.journal = None if source.repeats else Journal(folder.path, keeping)
+        self.journal = None if source.repeats else Journal(folder.place, keeping)
+        self.box = None if source.repeats else BlackBox(folder.place, horizon)
         self.saved = time.monotonic()
         self.named: int | None = None  # states in states.json
 
@@ -95,6 +103,13 @@ class Recorder:
         if self.journal is not None:
             keys, labels = self.source.state_keys or [], self.source.state_labels or []
             self.journal.add(number, episode, keys, labels)
+
+    def set_aside(self, failure: Failure) -> None:
+        """Write down an episode that failed, with all the states that it speaks of."""
+        self._name_states()
+        if self.journal is not None:
+            self.journal.named = self.named or 0
+        add_failure(self.folder.place, failure)
 
     @property
     def room(self) -> int:
@@ -118,11 +133,16 @@ class Recorder:
                 self.checkpoint()
             else:
                 self._save_episodes()
+        finally:
             self.writer.close()
             if self.journal is not None:
                 self.journal.close()
-        finally:
-            self.lock.release()
+            if self.box is not None:
+                self.box.close()
+
+    def release(self) -> None:
+        """Let others write, when the answer is saved as well."""
+        self.lock.release()
 
     def checkpoint(self) -> None:
         """Save what was learnt so far, and before it all that it was learnt from."""
@@ -148,14 +168,19 @@ class CountsRecorder:
     """Of a run that is played by counts there are no episodes, only what was counted."""
 
     room = None
+    box = None
 
     def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
         self.folder, self.to_save = folder, to_save
-        self.lock = WriteLock(folder.path)
+        self.lock = WriteLock(folder.place)
+        discard_drafts(folder.place)
         self.saved = time.monotonic()
 
     def note(self, number: int, episode: Episode) -> None:
         """Nobody sees an episode here."""
+
+    def set_aside(self, failure: Failure) -> None:
+        """Nor one that fails."""
 
     def add(self, block: Block) -> None:
         """Save the counts now and then."""
@@ -165,11 +190,12 @@ class CountsRecorder:
 
     def close(self, *, whole: bool) -> None:
         """Write what is still in memory, if it is ``whole``."""
-        try:
-            if whole:
-                self.checkpoint()
-        finally:
-            self.lock.release()
+        if whole:
+            self.checkpoint()
+
+    def release(self) -> None:
+        """Let others write, when the answer is saved as well."""
+        self.lock.release()
 
     def checkpoint(self) -> None:
         """Save what was counted so far."""

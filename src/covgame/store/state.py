@@ -15,7 +15,7 @@ from covgame.game.counts import Counts, SuccessorTable
 from covgame.game.game import Game
 from covgame.store.folder import PLAY_AGAIN
 from covgame.targets.target import Groups, Target
-from covgame.types import IntArray, Shape
+from covgame.types import END, IntArray, Shape
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -127,9 +127,9 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
         counts.agreement[:] = arrays["agreement"]
         if "state_agreement" in arrays:  # older runs have none
             counts.state_agreement[:] = arrays["state_agreement"]
-        _fill(counts.table, arrays["transitions"])
+        _fill(counts.table, arrays["transitions"], counts.shape.states)
         if counts.pool is not None:
-            _fill(counts.pool, arrays["pool_transitions"])
+            _fill(counts.pool, arrays["pool_transitions"], counts.shape.states)
 
 
 def counts_from(arrays: Arrays) -> Counts:
@@ -146,11 +146,13 @@ def _listed(table: SuccessorTable) -> IntArray:
     return np.column_stack(table.listed(0, len(table)))
 
 
-def _fill(table: SuccessorTable, listed: IntArray) -> None:
+def _fill(table: SuccessorTable, listed: IntArray, states: int) -> None:
     """Give an empty table these transitions, each row in the order of the list."""
     row, successor, count = listed.T
     if len(row) and not (0 <= row.min() <= row.max() < len(table) and count.min() > 0):
         raise ValueError("transitions of rows that do not exist")
+    if len(row) and not END <= successor.min() <= successor.max() < states:
+        raise ValueError("transitions to states that do not exist")
     size = np.bincount(row, minlength=len(table))
     table.rows["size"] = table.rows["capacity"] = size
     table.rows["start"] = np.cumsum(size) - size

@@ -1,0 +1,63 @@
+"""The answer of a run whose process has ended without giving one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from covgame.errors import BadInput
+from covgame.runs.coverage import Coverage
+from covgame.runs.opening import load
+from covgame.runs.saving import absent_environment
+from covgame.store.folder import RunFolder
+
+CODE_OF_OTHERS = ("py:", "gym:")
+ASKED = ("environment", "epsilon", "delta", "seed", "preset")
+OPEN: dict[str, dict[str, Any]] = {
+    "cover": {
+        "covered": False,
+        **dict.fromkeys(("uncovered", "unreachable", "min_episodes", "ratio")),
+    },
+    "explore": dict.fromkeys(("certified_error", "phases")),
+    "identify": dict.fromkeys(("certified_gap", "value_lower", "value_upper", "policy", "phases")),
+}
+"""What an answer says where nothing is known but how many episodes there are."""
+
+
+def answer_from_files(
+    path: Path, stopped: Literal["interrupted", "failed"], failure: str | None
+) -> dict[str, Any]:
+    """What a run has to say, from its folder alone: no code of its environment is run.
+
+    Before anything was counted that is little more than the number of its episodes.
+    """
+    folder = RunFolder.open(path)
+    try:
+        run = load(path, env=_stand_in(folder))
+    except BadInput:
+        return _least(folder, stopped, failure)
+    run.stopped, run.failure = stopped, failure
+    return run.to_dict(solve=False) if isinstance(run, Coverage) else run.to_dict()
+
+
+def _stand_in(folder: RunFolder) -> Any:
+    """In the place of an environment that would have to be imported; None for our own."""
+    foreign = str(folder.manifest.get("environment")).startswith(CODE_OF_OTHERS)
+    return absent_environment(folder) if foreign and not folder.manifest.get("model") else None
+
+
+def _least(folder: RunFolder, stopped: str, failure: str | None) -> dict[str, Any]:
+    from covgame.store.episodes import recorded_episodes
+    from covgame.store.journal import recover
+
+    recover(folder)
+    command = str(folder.manifest.get("command"))
+    why = "stopped" if command == "cover" else "stopped_by"
+    return {
+        **{name: folder.manifest[name] for name in ASKED if name in folder.manifest},
+        "episodes": recorded_episodes(folder.episodes),
+        **OPEN.get(command, {}),
+        why: stopped,
+        "failure": failure,
+        "run": str(folder.path),
+    }

@@ -1,0 +1,61 @@
+"""Episodes that failed, kept beside those that count: ``failures.jsonl``, a line for each."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+from covgame.errors import BadInput
+from covgame.sources.failures import Failure
+from covgame.store.folder import FAILURES
+
+
+def add_failure(folder: Path, failure: Failure) -> None:
+    """Write a failure down; it is on the disk when this returns."""
+    content = failure.to_dict()
+    line = json.dumps({**content, "check": _check(content)}) + "\n"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    file = os.open(folder / FAILURES, flags, 0o644)
+    try:
+        os.write(file, line.encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def load_failures(folder: Path, recorded: int | None = None) -> list[Failure]:
+    """All failures of a run, without a last line that was torn by a kill.
+
+    Of those that count as episodes only the ones among the first ``recorded``: what was not
+    recorded in time is played again, and fails again.
+    """
+    path = folder / FAILURES
+    try:
+        lines = path.read_bytes().split(b"\n") if path.is_file() else []
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
+    found = [_failure(path, number, line) for number, line in enumerate(lines[:-1], 1)]
+    return [
+        one
+        for one in found
+        if recorded is None or one.then == "set aside" or one.episode < recorded
+    ]
+
+
+def _failure(path: Path, number: int, line: bytes) -> Failure:
+    try:
+        content: dict[str, Any] = json.loads(line)
+        if content.pop("check") != _check(content):
+            raise ValueError("its checksum is another")
+        return Failure.from_dict(content)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(
+            f"{path} is damaged in line {number}; put it back from a copy, or remove that line"
+        ) from error
+
+
+def _check(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

@@ -1,0 +1,1 @@
+"""Run folders of every format that there was, and how they are made."""

@@ -1,0 +1,178 @@
+"""Disks that are full, broken or not to be written to: one sentence, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import covgame as cg
+from covgame.store import files as disk
+from covgame.store.episodes import recorded_episodes
+from covgame.store.journal import read_journal
+from tests.rooms import assert_same, whatever_is_said
+from tests.test_cli import covgame
+
+Fault = Callable[[str, Path], None]
+
+
+def failing(wanted: str, number: int, code: int) -> tuple[Fault, list[str]]:
+    """From the n-th operation of a kind on, the disk refuses all of them; what was done before."""
+    done: list[str] = []
+
+    def fault(operation: str, path: Path) -> None:
+        done.append(operation)
+        if operation == wanted and done.count(wanted) >= number:
+            raise OSError(code, os.strerror(code), str(path))
+
+    return fault, done
+
+
+@pytest.mark.usefixtures("always_saved")
+@pytest.mark.parametrize("operation", ["write", "fsync", "rename", "open", "truncate"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_disk_that_fails_anywhere(
+    operation: str, code: int, rooms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After room was made the run is the run it would have been."""
+    counting, done = failing("nothing", 1, code)
+    monkeypatch.setattr(disk, "fault", counting)
+    cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "whole")
+    times, refused = done.count(operation), 0
+    for number in range(1, times + 1, max(1, times // 6)):
+        run = rooms / f"{operation}-{code}-{number}"
+        monkeypatch.setattr(disk, "fault", failing(operation, number, code)[0])
+        with pytest.raises((cg.StorageFailed, cg.BadInput), match="cannot be written"):
+            cg.cover("py:rooms:Rooms", "uniform:4", out=run)
+        monkeypatch.setattr(disk, "fault", None)
+        if not (run / "run.json").exists():
+            refused += 1
+            continue
+        recorded = recorded_episodes(run / "episodes")
+        kept = recorded + sum(one.number >= recorded for one in read_journal(run / "journal"))
+        with whatever_is_said():
+            assert cg.load(run).n_episodes == kept
+            assert cg.resume(run).covered
+        assert_same(rooms / "whole", run)
+    assert operation == "truncate" or refused
+
+
+LIMITED = """
+import resource, sys
+from covgame.cli.main import run
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+run()
+"""
+
+
+def limited(size: int, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command on a disk that takes no file beyond this size."""
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED, str(size), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no such limits")
+def test_a_disk_that_fills_up_on_the_way(rooms: Path) -> None:
+    asked = ("cover", "py:rooms:Rooms", "--target", "uniform:40", "--json")
+    done = limited(6000, *asked, "--out", "run", cwd=rooms)
+    assert done.returncode == 4, done.stderr
+    assert "make room on the disk; all is saved, go on with: covgame resume run" in done.stderr
+    assert "Traceback" not in done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["stopped"] == "failed"
+    assert cg.load(rooms / "run").n_episodes == answer["episodes"] > 0
+    assert covgame(*asked, "--out", "whole", cwd=rooms).returncode == 0
+    assert covgame("resume", "run", cwd=rooms).returncode == 0
+    assert_same(rooms / "whole", rooms / "run")
+    assert limited(100, *asked, "--out", "other", cwd=rooms).returncode == 2
+
+
+@pytest.mark.parametrize("play", ["exact", "counts"])
+def test_a_full_disk_under_a_simulated_run(
+    play: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always_saved: None
+) -> None:
+    asked: Any = {"env": "grid", "target": "uniform:3/pair", "play": play}
+    whole = cg.cover(**asked, out=tmp_path / "whole")
+    monkeypatch.setattr(disk, "fault", failing("write", 6, errno.ENOSPC)[0])
+    with pytest.raises(cg.StorageFailed, match="make room"):
+        cg.cover(**asked, out=tmp_path / "run")
+    monkeypatch.setattr(disk, "fault", None)
+    again = cg.resume(tmp_path / "run")
+    assert again.n_episodes == whole.n_episodes
+    assert_same(tmp_path / "whole", tmp_path / "run")
+
+
+def refuse_all(operation: str, path: Path) -> None:
+    if not operation.startswith("after"):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+
+@pytest.mark.parametrize("env", ["py:rooms:Rooms", "grid"])
+def test_a_finished_run_where_nobody_may_write(
+    env: str, rooms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cg.cover(env, "uniform:4/pair", out=rooms / "run")
+    monkeypatch.setattr(disk, "fault", refuse_all)
+    assert cg.load(rooms / "run").n_episodes == whole.n_episodes
+    assert cg.resume(rooms / "run").stopped == "covered"
+    assert cg.certify(rooms / "run").episodes == whole.n_episodes
+
+
+@pytest.mark.usefixtures("rooms")
+def test_a_run_that_is_not_finished_where_nobody_may_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cg.cover("py:rooms:Rooms", "uniform:4", out="run", max_episodes=10)
+    monkeypatch.setattr(disk, "fault", refuse_all)
+    assert cg.load("run").n_episodes == 10
+    with pytest.raises(cg.BadInput, match=r"run cannot be written to.*writable"):
+        cg.resume("run", max_episodes=20)
+
+
+def test_no_folder_at_all(tmp_path: Path) -> None:
+    for command in (
+        ("cover", "grid", "--target", "uniform:1/pair"),
+        ("explore", "grid", "--epsilon", "1"),
+    ):
+        done = covgame(*command, "--out", "", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "--out" in done.stderr
+    with pytest.raises(cg.BadInput, match="--out"):
+        cg.cover("grid", "uniform:1/pair", out="")
+    assert list(tmp_path.iterdir()) == []
+
+
+WANDERING = """
+import os
+
+class Wandering:
+    actions, horizon = 2, 3
+
+    def reset(self, seed):
+        os.makedirs("elsewhere", exist_ok=True)
+        os.chdir("elsewhere")
+        return 0
+
+    def step(self, action):
+        return action, 0.0, False
+"""
+
+
+def test_an_environment_that_goes_elsewhere(rooms: Path) -> None:
+    (rooms / "wandering.py").write_text(WANDERING)
+    asked = ("cover", "py:wandering:Wandering", "--target", "uniform:3", "--out", "run")
+    assert covgame(*asked, "--max-episodes", "4", cwd=rooms).returncode == 3
+    assert recorded_episodes(rooms / "run" / "episodes") == 4
+    assert covgame("resume", "run", "--max-episodes", "9999", cwd=rooms).returncode == 0

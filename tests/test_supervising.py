@@ -1,0 +1,364 @@
+"""The command line under signals and sudden ends: it ends soon, says so, and can be resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import covgame as cg
+from tests.test_cli import covgame
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is one process on Windows")
+
+SOON = 8.0
+"""Seconds in which a command ends; the promise is two, on a machine that has nothing else to do."""
+
+LONG = 300.0
+
+WORLDS = """
+import ctypes, os, sys, threading, time
+
+class World:
+    actions, horizon, begun = 2, 4, 0
+
+    def reset(self, seed):
+        World.begun += 1
+        self.at = 0
+        return 0
+
+    def step(self, action):
+        if World.begun > 20 and os.path.exists("trap"):
+            self.trap()
+        self.at += action
+        return self.at, 0.0, False
+
+    def trap(self):
+        raise NotImplementedError
+
+class Hanging(World):
+    def trap(self):
+        open("there", "w").close()
+        while True:
+            time.sleep(1000)
+
+class Busy(World):
+    '''Holds the interpreter, which hears nothing then.'''
+    def trap(self):
+        open("there", "w").close()
+        ctypes.PyDLL(None).sleep(1000)
+
+class Crashing(World):
+    def trap(self):
+        ctypes.string_at(0)
+
+class Leaving(World):
+    def trap(self):
+        os._exit(0)
+
+class Aborting(World):
+    def trap(self):
+        os.abort()
+
+class Slow(World):
+    def step(self, action):
+        open("there", "w").close()
+        time.sleep(0.01)
+        return super().step(action)
+
+class Threaded(World):
+    '''Leaves a thread behind that never ends.'''
+    def __init__(self):
+        threading.Thread(target=time.sleep, args=(1000,)).start()
+"""
+
+IMPORTING = """
+import time
+open("there", "w").close()
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "worlds.py").write_text(WORLDS)
+    (tmp_path / "importing.py").write_text(IMPORTING)
+    (tmp_path / "trap").touch()
+    return tmp_path
+
+
+def started(place: Path, *arguments: str, **more: str) -> subprocess.Popen[str]:
+    """The command in a process group of its own, as a shell starts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "covgame", *arguments],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(place), *sys.path]), **more},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + LONG
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str, float]:
+    """(exit code, standard output, standard error, seconds)."""
+    began = time.monotonic()
+    out, err = process.communicate(timeout=LONG)
+    return process.returncode, out, err, time.monotonic() - began
+
+
+COVER = ("--target", "uniform:50", "--out", "run")
+
+
+@pytest.mark.parametrize("world", ["Hanging", "Busy"])
+@pytest.mark.parametrize(
+    ("name", "group"), [("SIGINT", True), ("SIGTERM", False), ("SIGHUP", False)]
+)
+def test_a_step_that_hangs_is_broken_off(world: str, name: str, group: bool, place: Path) -> None:
+    """Whether the signal reaches one process or both, as Ctrl-C in a terminal does."""
+    process = started(place, "cover", f"py:worlds:{world}", *COVER, "--json")
+    wait_for(place / "there", process)
+    number = getattr(signal, name)
+    (os.killpg if group else os.kill)(process.pid, number)
+    code, out, err, seconds = ended(process)
+    assert (code, seconds < SOON) == (130, True), (code, seconds, err)
+    assert err.endswith("interrupted; all is saved, go on with: covgame resume run\n")
+    answer = json.loads(out)
+    assert (answer["episodes"], answer["covered"], answer["run"]) == (20, False, "run")
+    (place / "trap").unlink()
+    done = ended(started(place, "resume", "run", "--json"))
+    assert done[0] == 0, done
+    assert json.loads(done[1])["covered"]
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_one_signal_is_heard_once(group: bool, place: Path) -> None:
+    """The first one stops the game in good order: heard twice it would break it off."""
+    (place / "trap").unlink()
+    process = started(place, "cover", "py:worlds:Slow", *COVER, "--json")
+    wait_for(place / "there", process)
+    (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
+    code, out, err, _ = ended(process)
+    assert code == 130, err
+    assert json.loads(out)["stopped"] == "interrupted"
+    saved = json.loads((place / "run" / "result.json").read_text())
+    assert saved["episodes"] == json.loads(out)["episodes"]
+
+
+def test_an_import_that_takes_long_is_broken_off(place: Path) -> None:
+    process = started(place, "cover", "py:importing:World", *COVER, "--json")
+    wait_for(place / "there", process)
+    process.send_signal(signal.SIGTERM)
+    code, out, err, seconds = ended(process)
+    assert (code, out, err.strip()) == (130, "", "covgame: interrupted")
+    assert seconds < SOON
+
+
+@pytest.mark.parametrize("after", [0.3, 0.6, 1.2, 2.5])
+def test_imports_and_the_compiler_are_broken_off(after: float, place: Path, tmp_path: Path) -> None:
+    """With nothing compiled yet; whatever there is by then can be resumed."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    asked = ("riverswim:states=4,horizon=6", "--target", "uniform:3", "--play", "counts")
+    process = started(place, "cover", *asked, "--out", "run", "--quiet", **cache)
+    time.sleep(after)
+    process.send_signal(signal.SIGTERM)
+    code, _, err, seconds = ended(process)
+    assert seconds < SOON
+    assert code in (130, -signal.SIGTERM, 0)  # the second before there is anybody to hear it
+    assert "Traceback" not in err
+    if (place / "run" / "run.json").exists():
+        assert ended(started(place, "resume", "run", "--quiet"))[0] == 0
+
+
+LARGE = ("grid:rows=50,columns=50,horizon=120", "--target", "uniform:5/pair")
+
+
+@pytest.mark.parametrize("after", [3.0, 9.0])
+def test_the_solver_is_broken_off(after: float, place: Path) -> None:
+    process = started(place, "plan", *LARGE)
+    time.sleep(after)
+    process.send_signal(signal.SIGTERM)
+    code, _, err, seconds = ended(process)
+    assert (code, seconds < SOON) == (130, True), (code, seconds, err)
+    assert err.endswith("covgame: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        ("Crashing", "segmentation fault"),
+        ("Aborting", "abort"),
+        ("Leaving", "exit code 0"),
+    ],
+)
+def test_an_environment_that_ends_the_process(world: str, words: str, place: Path) -> None:
+    code, out, err, _ = ended(started(place, "cover", f"py:worlds:{world}", *COVER, "--json"))
+    assert code == 4, err
+    sentence = f"the environment ended the process ({words})"
+    assert err.endswith(
+        f"covgame: {sentence}; 20 episodes are saved, go on with: covgame resume run\n"
+    )
+    answer = json.loads(out)
+    assert (answer["episodes"], answer["stopped"], answer["failure"]) == (20, "failed", sentence)
+    (place / "trap").unlink()
+    assert ended(started(place, "resume", "run"))[0] == 0
+
+
+def test_killed_without_mercy_it_is_all_gone_and_can_be_resumed_at_once(place: Path) -> None:
+    process = started(place, "cover", "py:worlds:Busy", *COVER)
+    wait_for(place / "there", process)
+    process.kill()
+    ended(process)
+    (place / "trap").unlink()
+    code, out, err, _ = ended(started(place, "resume", "run", "--json"))
+    assert code == 0, err
+    assert json.loads(out)["covered"]
+
+
+def test_threads_do_not_keep_a_process_alive(place: Path) -> None:
+    (place / "trap").unlink()
+    process = started(place, "cover", "py:worlds:Threaded", *COVER, "--json")
+    code, out, _, _ = ended(process)
+    assert code == 0
+    assert json.loads(out)["covered"]
+
+
+def test_after_nohup_a_terminal_may_go(place: Path) -> None:
+    (place / "trap").unlink()
+    command = [sys.executable, "-m", "covgame", "cover", "py:worlds:Slow", *COVER]
+    process = subprocess.Popen(
+        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command, "--max-episodes", "30"],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(place), *sys.path])},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(place / "there", process)
+    os.killpg(process.pid, signal.SIGHUP)
+    assert ended(process)[0] == 3
+
+
+def test_exit_codes_and_streams_are_handed_through() -> None:
+    assert covgame("envs").returncode == 0
+    assert covgame("plan", "nothing", "--target", "uniform:1").returncode == 2
+    assert covgame("resume", "nothing", "--debug").returncode == 1
+    piped = f"{sys.executable} -m covgame envs | head -n 1"
+    done = subprocess.run(["sh", "-c", piped], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_it_can_be_turned_off(place: Path) -> None:
+    code, _, err, _ = ended(
+        started(place, "cover", "py:worlds:Crashing", *COVER, COVGAME_UNSUPERVISED="1")
+    )
+    assert code == -signal.SIGSEGV
+    assert "environment ended" not in err
+    assert cg.load(place / "run", env=_world()).n_episodes == 20
+
+
+def _world() -> Any:
+    """With the same actions; nobody plays it."""
+
+    class World:
+        actions, horizon = 2, 4
+
+        def reset(self, seed: int) -> int:
+            return 0
+
+        def step(self, action: int) -> tuple[int, float, bool]:
+            return action, 0.0, False
+
+    return World()
+
+
+# ------------------------------------------------------------------ from Python, without any
+
+
+STOPPING = """
+import os, signal, sys, threading, time
+import covgame as cg
+from covgame.flow import highs
+
+def interrupt():
+    while not solving:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    began.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+
+solving, began = [], []
+run_watched = highs.Solver._run_watched
+
+def noting(self):
+    solving.append(self)
+    run_watched(self)
+
+highs.Solver._run_watched = noting
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    cg.plan("grid:rows=40,columns=40,horizon=100", "uniform:5/pair")
+    print("too fast")
+except KeyboardInterrupt:
+    print(time.monotonic() - began[0])
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def test_the_solver_hears_ctrl_c_in_python() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPING], capture_output=True, text=True, check=True, timeout=LONG
+    )
+    assert float(done.stdout) < SOON
+
+
+def test_who_does_not_wait_for_phi_gets_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The episodes are played, and Ctrl-C comes while the answer is still being computed."""
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("covgame.runs.coverage.min_flow", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cg.cover("grid", "uniform:1/pair", out=tmp_path)
+    answer = json.loads((tmp_path / "result.json").read_text())
+    assert (answer["covered"], answer["stopped"], answer["min_episodes"]) == (
+        True,
+        "interrupted",
+        None,
+    )
+    assert cg.resume(tmp_path).min_episodes > 1
+
+
+def test_numbers_out_of_range_do_not_take_for_ever(tmp_path: Path) -> None:
+    """They end in a sentence, not in an endless search."""
+    model = {
+        "format": "covgame-mdp/1",
+        "horizon": 3,
+        "states": 2,
+        "actions": 1,
+        "initial": 0,
+        "transitions": [[None, 0, 0, 1, 1e-300], [None, 0, 0, 0, 1.0], [None, 1, 0, 1, 1.0]],
+    }
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    with pytest.raises(cg.SolverFailed, match="--min-reach"):
+        cg.plan(tmp_path / "model.json", "uniform:5")
