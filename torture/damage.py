@@ -17,7 +17,7 @@ from torture.fuzz import complaint, spoil_bytes
 from torture.grammar import spoilt_json
 from torture.invariants import episodes_in, steps_of
 from torture.kills import SHORT
-from torture.scenarios import RUN, SCENARIOS, Scenario, Workshop
+from torture.scenarios import RESUME, RUN, SCENARIOS, Scenario, Workshop
 
 DAMAGED = ("family-hurried", "counts", "lazy", "min-reach", "target-file", "from-data",
            "model-file", "identify",
@@ -66,7 +66,7 @@ def _questions(rng: random.Random) -> list[list[str]]:
         ["policy", RUN, "--json", "--quiet"],
         ["export", RUN, "--to", "csv", "--out", "steps.csv", "--json", "--quiet"],
     ]
-    return [rng.choice(reading), ["resume", RUN, "--json", "--quiet"]]
+    return [rng.choice(reading), RESUME]
 
 
 def _rows(folder: Path) -> object:

@@ -17,7 +17,7 @@ from torture.forking import Ending, Strike, run
 from torture.fuzz import complaint
 from torture.invariants import torn_files
 from torture.kills import LIMIT, instant, open_run, prepare, resumed, scenario_of
-from torture.scenarios import READERS, RUN, Scenario
+from torture.scenarios import READERS, RESUME, RUN, Scenario
 
 NEW_NAMESPACE, NEW_USER = 0x20000, 0x10000000
 READ_ONLY, REMOUNT, BELOW, PRIVATE = 1, 32, 0x4000, 1 << 18
@@ -153,7 +153,7 @@ def _read_then_resumed(
 ) -> Verdict:
     there = (case.folder / RUN / "run.json").exists()
     done = _is_done(case.folder / RUN)
-    resume = ["resume", RUN, "--quiet", "--json"]
+    resume = RESUME
     readers = [[*words, "--quiet", "--json"] for words in READERS]
     for words in (*readers, resume) if there else (scenario.command,):
         ending = run(words, case.folder, prepare=who, limit=LIMIT)

@@ -15,7 +15,7 @@ from torture.environments import LOG
 from torture.forking import call_here, run
 from torture.invariants import torn_files
 from torture.kills import LIMIT, resumed
-from torture.scenarios import RUN, SCENARIOS, Scenario, Workshop
+from torture.scenarios import RESUME, RUN, SCENARIOS, Scenario, Workshop
 
 HAPPENS: tuple[Fault, ...] = ("before", "after", "half", "full", "error")
 ATTACKED = ("family-hurried", "lake-hurried", "own-hurried", "bins-hurried", "counts", "identify",
@@ -44,7 +44,7 @@ class Point:
 
 
 def _words(scenario: Scenario, resuming: bool) -> list[str]:
-    return ["resume", RUN, "--quiet", "--json"] if resuming else scenario.command
+    return RESUME if resuming else scenario.command
 
 
 def _broken(words: list[str], breaker: Breaker, listing: Path | None = None) -> Callable[[], int]:

@@ -8,7 +8,7 @@ import signal
 from torture.cases import Attack, Case, Verdict
 from torture.forking import Ending, Strike, run
 from torture.invariants import differences, episodes_in, torn_files
-from torture.scenarios import RUN, SCENARIOS, Scenario, Workshop, logged
+from torture.scenarios import RESUME, RUN, SCENARIOS, Scenario, Workshop, logged
 
 LIMIT = 120.0
 SHORT = ("family-hurried", "counts", "own-hurried", "own-kept", "identify")
@@ -61,7 +61,7 @@ def one(case: Case) -> Verdict:
         if torn:
             return Verdict("torn", f"{scenario.name}: {torn[0]}")
         if (case.folder / RUN / "run.json").exists():
-            words = ["resume", RUN, "--quiet", "--json"]
+            words = RESUME
     return resumed(case, scenario, kills)
 
 
@@ -76,7 +76,7 @@ def resumed(case: Case, scenario: Scenario, kills: int) -> Verdict:
         if scenario.external:
             lost = _lost(case, scenario)
         ending = run(
-            ["resume", RUN, "--quiet", "--json"],
+            RESUME,
             case.folder,
             prepare=scenario.prepare,
             limit=LIMIT,
@@ -93,7 +93,7 @@ def open_run() -> int:
     """What a program does that only looks at a run; a journal is taken over."""
     import covgame
 
-    covgame.load(RUN)
+    covgame.load(RUN, trust=True)
     return 0
 
 

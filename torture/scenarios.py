@@ -20,6 +20,8 @@ PENDULUM = "py:torture.environments:Pendulum"
 RUN = "run"
 """What the folder of an attacked run is called."""
 
+RESUME = ["resume", RUN, "--trust", "--quiet", "--json"]
+
 
 READERS: tuple[list[str], ...] = (
     ["certify", RUN],

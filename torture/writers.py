@@ -6,7 +6,7 @@ from torture.cases import Attack, Case, Verdict
 from torture.forking import Ending, Started, start
 from torture.invariants import differences
 from torture.kills import LIMIT, open_run, prepare, scenario_of
-from torture.scenarios import READERS, RUN, Scenario
+from torture.scenarios import READERS, RESUME, RUN, Scenario
 
 REFUSED = 2
 
@@ -19,7 +19,7 @@ def one(case: Case) -> Verdict:
     began = first.ended_within(rng.uniform(0.0, 0.8) * seconds)
     if not began and not (case.folder / RUN / "run.json").exists():
         first.ended_within(0.3)
-    resume = ["resume", RUN, "--quiet", "--json"]
+    resume = RESUME
     others = [
         start(rng.choice((resume, resume, scenario.command)), case.folder, scenario.prepare)
         for _ in range(rng.choice((1, 2)))

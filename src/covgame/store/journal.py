@@ -133,8 +133,6 @@ def read_journal(path: Path) -> Iterator[Entry]:
             yield _decoded(entry, place)
         except ODD as error:
             raise BadInput(f"{path} is no journal of a run ({error}); remove it") from error
-        place += FRAME.size + size
-        yield _decoded(entry, place)
 
 
 def holds_episodes(folder: Path) -> bool:
