@@ -16,6 +16,8 @@ from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import GymStepper, PlainStepper, Stepper
 
 HANDED_OVER = "(an object)"
+MOST_DIGITS = 6
+"""Of a number of actions; Python itself refuses to read very long numbers."""
 """Stands behind the name of an environment that no later process can make by itself."""
 
 
@@ -32,7 +34,7 @@ class Reading:
         if self.actions is None:
             return None
         kind, _, number = self.actions.partition(":")
-        if kind != "grid" or not number.isdigit():
+        if kind != "grid" or not number.isdigit() or len(number) > MOST_DIGITS:
             raise BadInput(f"--actions {self.actions}: write grid:N, such as grid:5")
         return int(number)
 
@@ -84,7 +86,9 @@ def _by_name(text: str) -> tuple[str, Callable[[], Any], bool]:
 def _called(name: str, function: Any, options: dict[str, Any] | None = None) -> Any:
     try:
         return function(**(options or {}))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit in a constructor is no reason to leave without a word
         raise BadInput(f"{name}: calling it raised {said(error)}") from error
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from covgame.sources.failures import Failure
 from covgame.store.failures import add_failure
+from covgame.store.files import open_memory
 from covgame.store.folder import PLAYING
 
 MARK = 0x636F76706C61
@@ -57,12 +58,10 @@ class BlackBox:
         self.path = folder / PLAYING
         before = read_box(folder)
         deaths, way = (before.n_deaths, before.way) if before else (0, 0)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        file = os.open(self.path, flags, 0o644)
+        self.most = min(horizon, MOST_STEPS)
+        size = HEAD.size + self.most * STEP.size
+        file = open_memory(self.path, size)
         try:
-            self.most = min(horizon, MOST_STEPS)
-            size = HEAD.size + self.most * STEP.size
-            os.ftruncate(file, size)
             self.memory = mmap.mmap(file, size)
         finally:
             os.close(file)

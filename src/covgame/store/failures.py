@@ -10,18 +10,20 @@ from typing import Any
 
 from covgame.errors import BadInput
 from covgame.sources.failures import Failure
+from covgame.store.files import open_file, sync, truncate, write
 from covgame.store.folder import FAILURES
 
 
 def add_failure(folder: Path, failure: Failure) -> None:
     """Write a failure down; it is on the disk when this returns."""
-    content = failure.to_dict()
+    content, path = failure.to_dict(), folder / FAILURES
     line = json.dumps({**content, "check": _check(content)}) + "\n"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    file = os.open(folder / FAILURES, flags, 0o644)
+    whole = path.read_bytes().rfind(b"\n") + 1 if path.is_file() else 0
+    file = open_file(path)
     try:
-        os.write(file, line.encode())
-        os.fsync(file)
+        truncate(file, whole, path)  # a kill may have left half a line
+        write(file, line.encode(), path)
+        sync(file, path)
     finally:
         os.close(file)
 
