@@ -19,7 +19,6 @@ BASE = {
     "jsonfile",
     "rng",
     "episodes",
-    "parentage",
     "interruption",
     "imports",
     "names",

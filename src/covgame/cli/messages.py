@@ -51,7 +51,8 @@ def complain(sentence: str, code: int) -> NoReturn:
 
 def answer_with(text: str) -> None:
     """What a command was asked for, on standard output."""
-    click.echo(text, file=click.get_current_context().meta.get(ANSWERS))
+    context = click.get_current_context(silent=True)
+    click.echo(text, file=context.meta.get(ANSWERS) if context else None)
 
 
 @contextlib.contextmanager

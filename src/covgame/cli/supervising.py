@@ -230,10 +230,25 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
     saved = "all is saved"
     if answer is not None and code != INTERRUPTED:
         saved = f"{answer['episodes']:,} episodes are saved"
-    say_unless(quiet, f"{sentence}; {saved}, go on with: covgame resume {folder}")
+        sentence = answer.get("failure") or sentence
+    say_unless(quiet, f"{sentence}; {saved}, go on with: {_how_to_go_on(folder, code)}")
     if as_json and answer is not None:
         print_json(answer)
     _exit(code)
+
+
+def _how_to_go_on(folder: Path, code: int) -> str:
+    """What to type next; past a step that ends processes, only with another rule."""
+    from covgame.store.trust import how_to_resume
+
+    try:
+        manifest = json.loads((folder / "run.json").read_bytes())
+        command = how_to_resume(folder, manifest)
+    except (OSError, ValueError, AttributeError, TypeError):
+        return f"covgame resume {folder}"
+    if code == INTERRUPTED:
+        return command
+    return f"{command} --on-failure {'avoid' if manifest.get('command') == 'cover' else 'record'}"
 
 
 def _answer(folder: Path, what_happened: Ended) -> dict[str, Any] | None:

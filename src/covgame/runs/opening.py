@@ -158,7 +158,7 @@ def take_up(
     trust: bool = False,
     **further: Any,
 ) -> Run:
-    """Open a run to go on with it, as ``load`` does; a finished one is only read, for which no code is needed."""
+    """Open a run to go on with it; a finished one is only read, for which no code is needed."""
     folder = RunFolder.open(path)
     code = foreign_code(folder, env=env, planner=planner, adversary=adversary)
     if code and not trust and not folder.finished:

@@ -154,7 +154,8 @@ def save_answer(run: Run) -> None:
     """Write what there is to say to the run's folder, if it has one."""
     if run.folder:
         run.conclude()
-        run.folder.save_result(run.answer(), "finished" if run.done else "stopped")
+        whole = run.done and run.stopped not in ("interrupted", "failed")
+        run.folder.save_result(run.answer(), "finished" if whole else "stopped")
 
 
 def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None) -> AnyRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Reading:
         if self.actions is None:
             return None
         kind, _, number = self.actions.partition(":")
-        if kind != "grid" or not number.isdigit():
+        if kind != "grid" or not re.fullmatch("[0-9]{1,9}", number):
             raise BadInput(f"--actions {self.actions}: write grid:N, such as grid:5")
         return int(number)
 
@@ -84,7 +85,9 @@ def _by_name(text: str) -> tuple[str, Callable[[], Any], bool]:
 def _called(name: str, function: Any, options: dict[str, Any] | None = None) -> Any:
     try:
         return function(**(options or {}))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also sys.exit: an environment does not end a command
         raise BadInput(f"{name}: calling it raised {said(error)}") from error
 
 

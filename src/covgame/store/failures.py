@@ -10,6 +10,7 @@ from typing import Any
 
 from covgame.errors import BadInput
 from covgame.sources.failures import Failure
+from covgame.store.files import open_file, sync, write
 from covgame.store.folder import FAILURES
 
 
@@ -17,11 +18,11 @@ def add_failure(folder: Path, failure: Failure) -> None:
     """Write a failure down; it is on the disk when this returns."""
     content = failure.to_dict()
     line = json.dumps({**content, "check": _check(content)}) + "\n"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    file = os.open(folder / FAILURES, flags, 0o644)
+    path = folder / FAILURES
+    file = open_file(path, os.O_APPEND)
     try:
-        os.write(file, line.encode())
-        os.fsync(file)
+        write(file, line.encode(), path)
+        sync(file, path)
     finally:
         os.close(file)
 

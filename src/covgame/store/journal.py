@@ -126,15 +126,13 @@ def read_journal(path: Path) -> Iterator[Entry]:
     while place + FRAME.size <= len(content):
         size, checksum = FRAME.unpack_from(content, place)
         entry = content[place + FRAME.size : place + FRAME.size + size]
-        if len(entry) < size or zlib.crc32(entry) != checksum:
-            return
+        if size < HEAD.size or len(entry) < size or zlib.crc32(entry) != checksum:
+            return  # nothing but zeros is what a power cut may leave
         place += FRAME.size + size
         try:
             yield _decoded(entry, place)
         except ODD as error:
             raise BadInput(f"{path} is no journal of a run ({error}); remove it") from error
-        place += FRAME.size + size
-        yield _decoded(entry, place)
 
 
 def holds_episodes(folder: Path) -> bool:
@@ -187,7 +185,8 @@ def recover(folder: RunFolder) -> Recovered:
         discard_drafts(folder.place)
         recorded = recorded_episodes(folder.episodes)
         found = list(read_journal(path))
-        dropped = path.stat().st_size - (found[-1].end if found else len(START))
+        size = path.stat().st_size if path.is_file() else 0  # somebody may have just taken it over
+        dropped = size - (found[-1].end if found else len(START))
         entries = [one for one in found if one.number >= recorded]
         if [one.number for one in entries] != list(range(recorded, recorded + len(entries))):
             raise BadInput(
