@@ -7,6 +7,7 @@
     python3 dev.py test-d3rlpy exports are read by d3rlpy, in an environment of its own (1 GB)
     python3 dev.py lint        lint, formatting and strict types
     python3 dev.py mutate      change the sources in small ways; a test has to notice (--quick)
+    python3 dev.py torture     kills, faults, signals, fuzzed inputs: what survives (--short; Linux)
     python3 dev.py bench NAME  a benchmark from benchmarks/
     python3 dev.py lock        resolve the dependencies anew (installs uv into .venv)
 
@@ -82,6 +83,12 @@ def mutate(rest: list[str]) -> int:
     """Small changes of the sources that a test has to notice (docs/mutation.md)."""
     set_up("dev")
     return run("-m", "tests.mutation", *rest)
+
+
+def torture(rest: list[str]) -> int:
+    """Attacks, and what has survived them (docs/surviving.md)."""
+    set_up("dev")
+    return run("-m", "torture", *rest)
 
 
 def bench(rest: list[str]) -> int:
@@ -177,6 +184,7 @@ COMMANDS = {
     "test-d3rlpy": test_d3rlpy,
     "lint": lint,
     "mutate": mutate,
+    "torture": torture,
     "bench": bench,
     "lock": lock,
 }

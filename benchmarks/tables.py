@@ -3,7 +3,8 @@
     python3 dev.py bench tables [--check]
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` and is made from
-benchmarks/results/. With --check nothing is written; the exit code tells whether all are true.
+benchmarks/results/ and torture/results.json. With --check nothing is written; the exit code tells
+whether all are true.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+
+from torture.tables import TABLES as TORTURE_TABLES
 
 from benchmarks import _covering_tables, _data_tables, _learning_tables, _results
 from covgame.comparison.markdown import renewed
@@ -50,6 +53,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **_covering_tables.TABLES,
     **_learning_tables.TABLES,
     **_data_tables.TABLES,
+    **TORTURE_TABLES,
 }
 
 

@@ -191,7 +191,7 @@ VERBS = {"cover", "explore", "identify", "plan", "audit"}
 
 def project_files() -> list[Path]:
     root = SOURCE.parent.parent
-    folders = ("src", "tests", "benchmarks", "examples")
+    folders = ("src", "tests", "torture", "benchmarks", "examples")
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
 
 

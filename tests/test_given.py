@@ -133,6 +133,7 @@ def test_a_run_that_was_killed_at_once_has_its_data(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="counted again"):
         again = cg.resume(tmp_path / "run", env=Door)
     assert again.n_episodes == whole.n_episodes
+    assert again.growth.by_chance == whole.growth.by_chance
     assert (again.counts.visits == whole.counts.visits).all()
 
 

@@ -59,6 +59,7 @@ class SteppedPlayer:
 
     def replay(self, episode: Episode) -> None:
         """Take an episode that was played before as if it were played now."""
+        self._over()  # as before playing: data that a run has started from are a part of the target
         self._tell(episode)
         self._over()  # the target grows when it did
 

@@ -1,0 +1,129 @@
+"""Environments that misbehave: what is promised of each of them, as one table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from torture.cases import Attack, Case, Verdict
+from torture.forking import Ending, run
+from torture.fuzz import complaint
+from torture.invariants import episodes_in, problems
+from torture.kills import open_run
+from torture.scenarios import RUN, logged
+
+FAILED, INTERRUPTED, REFUSED, DONE = 4, 130, 2, 0
+LIMIT = 30.0
+MAKE = "py:torture.hostile_worlds:make"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What must come of an environment that misbehaves in this way."""
+
+    how: str
+    codes: tuple[int, ...]
+    where: str = "step"
+    lost: int = 1  # episodes that were over and are not kept, at most
+    options: tuple[str, ...] = ()
+    verb: str = "cover"
+
+    @property
+    def words(self) -> list[str]:
+        """A command that would take a few hundred episodes."""
+        env = f"{MAKE}?how={quote(self.how)}&where={self.where}"
+        asked = {
+            "cover": ["--target", "uniform:12/pair"],
+            "explore": ["--epsilon", "3", "--most-states", "30", "--max-episodes", "120"],
+        }[self.verb]
+        return [self.verb, env, *asked, "--out", RUN, "--json", "--quiet", *self.options]
+
+    def __str__(self) -> str:
+        return f"{self.verb}, {self.how} in {self.where} {' '.join(self.options)}".rstrip()
+
+
+RAISING = (
+    "raises", "raises without a word", "raises on two lines", "raises at length",
+    "raises SystemExit",
+    "raises StopIteration", "raises GeneratorExit", "raises MemoryError", "raises OSError",
+    "raises BrokenPipeError",
+    "raises BaseException", "recurses", "sys.exit", "exhausts memory",
+)  # fmt: skip
+DYING = ("os._exit", "segfault", "aborts", "SIGKILL")
+LYING = (
+    "reward NaN", "reward inf", "reward None", "reward text", "reward list", "observation object",
+    "observation rude", "one value", "no values", "None", "seven values",
+)  # fmt: skip
+ODD = (
+    "observation None", "observation NaN", "observation list", "observation dict",
+    "observation odd text",
+    "observation long", "reward huge",
+)  # fmt: skip
+ENDLESS = ("done None", "done text")
+"""What they take for an end, nobody else does."""
+
+HARMLESS = (
+    "nothing", "prints", "changes folder", "starts a thread", "forks", "leaks", "ignores signals",
+    "never ends",
+)  # fmt: skip
+
+
+def table() -> list[Expected]:
+    """Every environment, and what is promised of it."""
+    found = [Expected(how, (FAILED,)) for how in (*RAISING, *LYING)]
+    found += [Expected(how, (FAILED,), "reset") for how in (*RAISING, "None", "observation rude")]
+    found += [Expected(how, (FAILED, REFUSED), "constructor") for how in RAISING]
+    found += [Expected(how, (DONE, FAILED)) for how in ODD]
+    found += [Expected(how, (DONE, FAILED), lost=99) for how in ENDLESS]
+    found += [Expected(how, (DONE,)) for how in HARMLESS]
+    found += [
+        Expected(how, (FAILED,), verb="explore") for how in ("raises", "reward NaN", "sys.exit")
+    ]
+    found += [Expected("raises KeyboardInterrupt", (INTERRUPTED, FAILED))]
+    found += [Expected(how, (INTERRUPTED,)) for how in ("SIGINT", "SIGTERM")]
+    return found
+
+
+def one(case: Case) -> Verdict:
+    """Play, and compare with the table."""
+    every = table()
+    expected = every[case.number * (7 if case.workshop.short else 1) % len(every)]
+    ending = run(expected.words, case.folder, limit=LIMIT)
+    problem = _mismatch(case, expected, ending)
+    lost = _lost(case) if problem is None and (case.folder / RUN / "run.json").exists() else 0
+    if problem is None and lost > expected.lost:
+        problem = f"{lost} episodes are lost"
+    said = None if problem is None else f"{expected}: {problem}"
+    return Verdict("no end" if ending.late else f"exit {ending.code}", said, max(0, lost))
+
+
+def _mismatch(case: Case, expected: Expected, ending: Ending) -> str | None:
+    if ending.late or ending.code not in expected.codes:
+        return f"{ending}, expected {expected.codes}"
+    problem = complaint(expected.words, ending)
+    if problem is not None or ending.code == REFUSED:
+        return problem
+    found = problems(case.folder / RUN)
+    if found:
+        return found[0]
+    said = json.loads(ending.out)["episodes"]
+    held = episodes_in(case.folder / RUN)
+    return None if said == held else f"it says {said} episodes, and there are {held}"
+
+
+def _lost(case: Case) -> int:
+    """Episodes that the environment has shown and that the run does not hold."""
+    over = logged(case.folder)
+    opened = run(open_run, case.folder, limit=LIMIT)
+    if opened.code:
+        raise RuntimeError(f"cannot be opened: {opened}")
+    return over - episodes_in(case.folder / RUN)
+
+
+HOSTILE = Attack(
+    "hostile",
+    "environments that raise, die, hang, print, leak, lie, fork, close files, ignore signals",
+    one,
+    lambda workshop: 12 if workshop.short else len(table()),
+)

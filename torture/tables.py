@@ -1,0 +1,61 @@
+"""What was tried and what survived: on the terminal, in results.json, in docs/surviving.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torture.cases import Tally
+
+RESULTS = Path(__file__).parent / "results.json"
+FORMAT = "covgame-torture/1"
+HEADS = ("attack", "tried", "survived", "lost", "what became of them")
+
+
+def as_text(tallies: Sequence[Tally]) -> str:
+    """The table for people at a terminal."""
+    rows = [list(HEADS), *(_cells(one.to_dict()) for one in tallies)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(HEADS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _cells(one: dict[str, Any]) -> list[str]:
+    outcomes = sorted(one["outcomes"].items(), key=lambda item: (-item[1], item[0]))
+    became = ", ".join(f"{times:,} {name}" for name, times in outcomes[:6])
+    numbers = [f"{one[name]:,}" for name in ("tried", "survived", "lost_in_all")]
+    return [one["attack"], *numbers, became]
+
+
+def write_results(path: Path, tallies: Sequence[Tally]) -> None:
+    """Attacks that were not carried out this time keep what they have."""
+    known = read_results(path) if path.exists() else {}
+    known |= {one.attack: one.to_dict() for one in tallies}
+    path.write_text(json.dumps({"format": FORMAT, "attacks": known}, indent=1) + "\n")
+
+
+def read_results(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
+    """Attacks by name."""
+    content: dict[str, dict[str, Any]] = json.loads(path.read_text())["attacks"]
+    return content
+
+
+def as_markdown() -> str:
+    """The table of docs/surviving.md."""
+    from covgame.comparison.markdown import table
+
+    rows = []
+    for one in read_results().values():
+        name, *numbers, became = _cells(one)
+        rows.append([f"**{name}**: {one['about']}", *numbers, became])
+    return table(HEADS, rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {"torture": as_markdown}
+"""By the names that stand in the markers of a page."""
