@@ -239,16 +239,9 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
 
 def _how_to_go_on(folder: Path, code: int) -> str:
     """What to type next; past a step that ends processes, only with another rule."""
-    from covgame.store.trust import how_to_resume
+    from covgame.runs.aftermath import how_to_go_on
 
-    try:
-        manifest = json.loads((folder / "run.json").read_bytes())
-        command = how_to_resume(folder, manifest)
-    except (OSError, ValueError, AttributeError, TypeError):
-        return f"covgame resume {folder}"
-    if code == INTERRUPTED:
-        return command
-    return f"{command} --on-failure {'avoid' if manifest.get('command') == 'cover' else 'record'}"
+    return how_to_go_on(folder, failed=code != INTERRUPTED)
 
 
 def _answer(folder: Path, what_happened: Ended) -> dict[str, Any] | None:

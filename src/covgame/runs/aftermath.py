@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from covgame.errors import BadInput
+from covgame.failures import Failures
+from covgame.jsonfile import read_json
 from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
 from covgame.runs.saving import absent_environment
-from covgame.sources.failures import Failures
-from covgame.store.folder import RunFolder
+from covgame.store.folder import MANIFEST, RunFolder
+from covgame.store.trust import how_to_resume
 
 CODE_OF_OTHERS = ("py:", "gym:")
 ASKED = ("environment", "epsilon", "delta", "seed", "preset")
@@ -41,6 +43,18 @@ def answer_from_files(
         return _least(folder, stopped, failure)
     run.stopped, run.failure = stopped, failure
     return run.to_dict(solve=False) if isinstance(run, Coverage) else run.to_dict()
+
+
+def how_to_go_on(folder: Path, *, failed: bool) -> str:
+    """What to type next; past a step that ends processes, only with another rule."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        command = how_to_resume(folder, manifest)
+    except (BadInput, AttributeError, TypeError):
+        return f"covgame resume {folder}"
+    if not failed:
+        return command
+    return f"{command} --on-failure {'avoid' if manifest.get('command') == 'cover' else 'record'}"
 
 
 def _blamed(folder: RunFolder, failure: str) -> str:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covgame.errors import BadInput
+from covgame.failures import Failure, Failures
 from covgame.mdp.families import FAMILIES
 from covgame.runs.given import write_given
 from covgame.runs.run import Run, Settings
 from covgame.sources.environments import Care, Environment, make
 from covgame.sources.external import ExternalSource
-from covgame.sources.failures import Failure, Failures
 from covgame.sources.maps import FUNCTION
 from covgame.sources.objects import Reading
 from covgame.sources.states import CountedStates, DiscoveredStates, States

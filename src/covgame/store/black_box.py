@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from covgame.sources.failures import Failure
+from covgame.failures import Failure
 from covgame.store.failures import add_failure
 from covgame.store.files import discard, open_file, remove, truncate
 from covgame.store.folder import PLAYING

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput
-from covgame.sources.failures import Failure
+from covgame.failures import Failure
 from covgame.store.files import open_file, sync, write
 from covgame.store.folder import FAILURES
 
