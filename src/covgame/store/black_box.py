@@ -15,7 +15,7 @@ from pathlib import Path
 
 from covgame.failures import Failure
 from covgame.store.failures import add_failure
-from covgame.store.files import discard, open_file, remove, truncate
+from covgame.store.files import discard, open_file, remove, write
 from covgame.store.folder import PLAYING
 
 MARK = 0x636F76706C61
@@ -62,7 +62,7 @@ class BlackBox:
         try:
             self.most = min(horizon, MOST_STEPS)
             size = HEAD.size + self.most * STEP.size
-            truncate(file, size, self.path)
+            write(file, bytes(size), self.path)  # a full disk refuses now, and not amidst a step
             self.memory = mmap.mmap(file, size)
         finally:
             os.close(file)
