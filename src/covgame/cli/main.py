@@ -97,13 +97,32 @@ def run() -> None:
     for name in heeded():
         signal.signal(name, _stop)
     try:
+        _attended()
+    except KeyboardInterrupt:  # once more, while the first was being answered
+        _heed_no_more()
+        goodbye(INTERRUPTED)
+        sys.exit(INTERRUPTED)
+
+
+def _attended() -> None:
+    """Do the work, and have it known how it ended."""
+    try:
         _run()
     except SystemExit as end:
+        _heed_no_more()
         goodbye(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
+    except KeyboardInterrupt:
         raise
     except BaseException:  # asked for by --debug
         goodbye(1)
         raise
+
+
+def _heed_no_more() -> None:
+    """All is saved and said; who asks again to stop gets no other answer."""
+    for name in heeded():
+        signal.signal(name, signal.SIG_IGN)
 
 
 def _run() -> NoReturn:

@@ -151,11 +151,14 @@ def next_size(episodes: int, seconds: float) -> int:
 
 
 def save_answer(run: Run) -> None:
-    """Write what there is to say to the run's folder, if it has one."""
+    """Write what there is to say to the run's folder, if it has one.
+
+    An answer that somebody did not wait for is not the last word: resuming completes it.
+    """
     if run.folder:
         run.conclude()
-        whole = run.done and run.stopped not in ("interrupted", "failed")
-        run.folder.save_result(run.answer(), "finished" if whole else "stopped")
+        finished = run.done and run.stopped != "interrupted"
+        run.folder.save_result(run.answer(), "finished" if finished else "stopped")
 
 
 def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None) -> AnyRun:

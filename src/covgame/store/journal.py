@@ -185,7 +185,7 @@ def recover(folder: RunFolder) -> Recovered:
         discard_drafts(folder.place)
         recorded = recorded_episodes(folder.episodes)
         found = list(read_journal(path))
-        size = path.stat().st_size if path.is_file() else 0  # somebody may have just taken it over
+        size = path.stat().st_size if path.is_file() else 0  # whoever wrote it may be done by now
         dropped = size - (found[-1].end if found else len(START))
         entries = [one for one in found if one.number >= recorded]
         if [one.number for one in entries] != list(range(recorded, recorded + len(entries))):
