@@ -19,7 +19,7 @@ BASE = {
     "jsonfile",
     "rng",
     "episodes",
-    "parentage",
+    "failures",
     "interruption",
     "imports",
     "names",
@@ -186,7 +186,7 @@ def test_the_map_of_rooms_is_true() -> None:
 
 MOST_LINES = 500
 MOST_PARAMETERS = 8
-VERBS = {"cover", "explore", "identify", "plan", "audit"}
+VERBS = {"cover", "explore", "identify", "plan", "audit", "resume"}
 """Public verbs and the commands behind them may take as many options as there are."""
 
 

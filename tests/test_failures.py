@@ -16,7 +16,7 @@ import pytest
 
 import covgame as cg
 from covgame.errors import BadInput, EnvironmentFailed, PremiseBroken
-from covgame.sources.failures import ATTEMPTS, Failure, Failures
+from covgame.failures import ATTEMPTS, Failure, Failures
 from covgame.store.black_box import BlackBox, blame, read_box
 from covgame.store.failures import add_failure, load_failures
 from covgame.store.folder import FAILURES

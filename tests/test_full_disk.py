@@ -59,7 +59,7 @@ def test_a_disk_that_fails_anywhere(
         kept = recorded + sum(one.number >= recorded for one in read_journal(run / "journal"))
         with whatever_is_said():
             assert cg.load(run).n_episodes == kept
-            assert cg.resume(run).covered
+            assert cg.resume(run, trust=True).covered
         assert_same(rooms / "whole", run)
     assert operation == "truncate" or refused
 
@@ -94,7 +94,7 @@ def test_a_disk_that_fills_up_on_the_way(rooms: Path) -> None:
     assert answer["stopped"] == "failed"
     assert cg.load(rooms / "run").n_episodes == answer["episodes"] > 0
     assert covgame(*asked, "--out", "whole", cwd=rooms).returncode == 0
-    assert covgame("resume", "run", cwd=rooms).returncode == 0
+    assert covgame("resume", "run", "--trust", cwd=rooms).returncode == 0
     assert_same(rooms / "whole", rooms / "run")
     assert limited(100, *asked, "--out", "other", cwd=rooms).returncode == 2
 
@@ -109,7 +109,7 @@ def test_a_full_disk_under_a_simulated_run(
     with pytest.raises(cg.StorageFailed, match="make room"):
         cg.cover(**asked, out=tmp_path / "run")
     monkeypatch.setattr(disk, "fault", None)
-    again = cg.resume(tmp_path / "run")
+    again = cg.resume(tmp_path / "run", trust=True)
     assert again.n_episodes == whole.n_episodes
     assert_same(tmp_path / "whole", tmp_path / "run")
 
@@ -138,7 +138,7 @@ def test_a_run_that_is_not_finished_where_nobody_may_write(
     monkeypatch.setattr(disk, "fault", refuse_all)
     assert cg.load("run").n_episodes == 10
     with pytest.raises(cg.BadInput, match=r"run cannot be written to.*writable"):
-        cg.resume("run", max_episodes=20)
+        cg.resume("run", max_episodes=20, trust=True)
 
 
 def test_no_folder_at_all(tmp_path: Path) -> None:
@@ -175,4 +175,4 @@ def test_an_environment_that_goes_elsewhere(rooms: Path) -> None:
     asked = ("cover", "py:wandering:Wandering", "--target", "uniform:3", "--out", "run")
     assert covgame(*asked, "--max-episodes", "4", cwd=rooms).returncode == 3
     assert recorded_episodes(rooms / "run" / "episodes") == 4
-    assert covgame("resume", "run", "--max-episodes", "9999", cwd=rooms).returncode == 0
+    assert covgame("resume", "run", "--trust", "--max-episodes", "9999", cwd=rooms).returncode == 0

@@ -21,7 +21,7 @@ from covgame.store.reading import RecordedEpisodes
 from covgame.targets.moves import possible_moves
 from tests.doors import Door, moves_of, transitions_hold
 from tests.rooms import assert_same, whatever_is_said
-from tests.runs import coverage_at
+from tests.runs import coverage_at, forged
 from tests.worlds import dense_kernel, min_episodes_by_enumeration, random_world, small_worlds
 
 few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -169,7 +169,7 @@ def test_a_claim_about_transitions_is_checked(tmp_path: Path) -> None:
     cg.cover(Door, "uniform:5/transition", out=tmp_path / "run")
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
     manifest["growing"]["count"] = 6.0
-    (tmp_path / "run" / "run.json").write_text(json.dumps(manifest))
+    (forged(tmp_path / "run") / "run.json").write_text(json.dumps(manifest))
     with pytest.raises(cg.BadInput, match="transitions lack visits"):
         cg.certify(tmp_path / "run")
 

@@ -20,6 +20,7 @@ from covgame.pac.homogeneity import MOVES_DIFFER, REWARDS_DIFFER, SHARE, TRUNCAT
 from covgame.runs.opening import resume
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import Policy, Shape
+from tests.runs import forged
 from tests.worlds import random_world
 
 
@@ -192,6 +193,7 @@ def test_pooled_stages_prove_nothing_rare_where_episodes_are_cut_short() -> None
 
 
 def edit(path: Path, **changes: Any) -> None:
+    forged(path.parent)
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 

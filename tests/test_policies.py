@@ -16,6 +16,7 @@ from covgame.cli.main import main
 from covgame.names import Names
 from covgame.runs.policies import named_policy, policy_lines
 from covgame.store.folder import NAMES, RESULT
+from tests.runs import forged
 
 
 def answered(*arguments: str) -> dict[str, Any]:
@@ -198,9 +199,9 @@ def test_names_of_ones_own_environment_are_kept_with_the_run(tmp_path: Path) -> 
     answer = answered("policy", str(path))
     assert answer["state_names"] == ["room 0", "room 1", "room 2", "room 3"]
     assert np.array(answer["policy"]).shape == (5, 4)
-    (path / NAMES).write_text("[1]")
+    (forged(path) / NAMES).write_text("[1]")
     assert "is damaged" in printed("policy", str(path), code=2)
-    (path / NAMES).unlink()  # an older run
+    (forged(path) / NAMES).unlink()  # an older run
     assert "  room 3  " in printed("policy", str(path))
     assert "action" in printed("policy", str(path))
 

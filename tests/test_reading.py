@@ -19,13 +19,14 @@ from covgame.store import episodes as shard_files
 from covgame.store import reading
 from covgame.store.reading import RecordedEpisodes
 from tests.doors import Door
+from tests.runs import forged
 
 LAKE = "gym:FrozenLake-v1"
 
 
 def older(path: Path) -> None:
     """Make a run what covgame-run/1 would have left: no truncated, no seed, no state at the end."""
-    manifest = json.loads((path / "run.json").read_text())
+    manifest = json.loads((forged(path) / "run.json").read_text())
     (path / "run.json").write_text(json.dumps({**manifest, "format": "covgame-run/1"}))
     for shard in (path / "episodes").glob("*.parquet"):
         table = pq.read_table(shard)

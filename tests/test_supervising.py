@@ -141,7 +141,7 @@ def test_a_step_that_hangs_is_broken_off(world: str, name: str, group: bool, pla
     answer = json.loads(out)
     assert (answer["episodes"], answer["covered"], answer["run"]) == (20, False, "run")
     (place / "trap").unlink()
-    done = ended(started(place, "resume", "run", "--json"))
+    done = ended(started(place, "resume", "run", "--trust", "--json"))
     assert done[0] == 0, done
     assert json.loads(done[1])["covered"]
 
@@ -182,7 +182,7 @@ def test_imports_and_the_compiler_are_broken_off(after: float, place: Path, tmp_
     assert code in (130, -signal.SIGTERM, 0)  # the second before there is anybody to hear it
     assert "Traceback" not in err
     if (place / "run" / "run.json").exists():
-        assert ended(started(place, "resume", "run", "--quiet"))[0] == 0
+        assert ended(started(place, "resume", "run", "--trust", "--quiet"))[0] == 0
 
 
 LARGE = ("grid:rows=50,columns=50,horizon=120", "--target", "uniform:5/pair")
@@ -216,7 +216,7 @@ def test_an_environment_that_ends_the_process(world: str, words: str, place: Pat
     answer = json.loads(out)
     assert (answer["episodes"], answer["stopped"], answer["failure"]) == (20, "failed", sentence)
     (place / "trap").unlink()
-    assert ended(started(place, "resume", "run"))[0] == 0
+    assert ended(started(place, "resume", "run", "--trust"))[0] == 0
 
 
 def test_killed_without_mercy_it_is_all_gone_and_can_be_resumed_at_once(place: Path) -> None:
@@ -225,7 +225,7 @@ def test_killed_without_mercy_it_is_all_gone_and_can_be_resumed_at_once(place: P
     process.kill()
     ended(process)
     (place / "trap").unlink()
-    code, out, err, _ = ended(started(place, "resume", "run", "--json"))
+    code, out, err, _ = ended(started(place, "resume", "run", "--trust", "--json"))
     assert code == 0, err
     assert json.loads(out)["covered"]
 

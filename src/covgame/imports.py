@@ -26,7 +26,9 @@ def find(name: str) -> Any:
         imported = importlib.import_module(module)
     except ImportError as error:
         raise BadInput(f"{name}: the module cannot be imported: {error}") from error
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also sys.exit: a module does not end a command
         raise BadInput(f"{name}: importing it raised {said(error)}") from error
     if not hasattr(imported, attribute):
         place = getattr(imported, "__file__", None) or "which is built in"
@@ -41,7 +43,9 @@ def call(name: str) -> Any:
         raise BadInput(f"{name}: the module has no function {name.rpartition(':')[2]!r}")
     try:
         return function()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also sys.exit: a module does not end a command
         raise BadInput(f"{name}: calling it raised {said(error)}") from error
 
 

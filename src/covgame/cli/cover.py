@@ -19,13 +19,13 @@ from covgame.cli.options import (
     world_and_target,
 )
 from covgame.cli.playing import finish
+from covgame.failures import OnFailure
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
 from covgame.runs.cover import start
 from covgame.runs.given import From
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import as_environment
-from covgame.sources.failures import OnFailure
 
 
 @click.command()

@@ -19,12 +19,12 @@ from covgame.cli.options import (
 )
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
+from covgame.failures import OnFailure
 from covgame.runs.given import From
 from covgame.runs.learn import start
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
 from covgame.sources.environments import as_environment
-from covgame.sources.failures import OnFailure
 
 
 @click.command()

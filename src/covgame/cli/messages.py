@@ -51,7 +51,7 @@ def complain(sentence: str, code: int) -> NoReturn:
 
 def answer_with(text: str) -> None:
     """What a command was asked for, on standard output."""
-    context = click.get_current_context(silent=True)  # none, where the work has died
+    context = click.get_current_context(silent=True)
     click.echo(text, file=context.meta.get(ANSWERS) if context else None)
 
 

@@ -32,7 +32,10 @@ def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
     works_on(run.path)
     say_unless(quiet, run.notice)
     if run.stopped is None:
-        watch(run, quiet=quiet)
+        try:
+            watch(run, quiet=quiet)
+        except KeyboardInterrupt:
+            _break_off(run, as_json, quiet)
         if isinstance(run, Coverage):
             _solve(run, quiet)
     if as_json:
@@ -50,6 +53,16 @@ def _solve(run: Coverage, quiet: bool) -> None:
     say_unless(quiet, f"now phi*, a linear program over {cells:,} cells; all episodes are saved")
     if run.min_episodes is not None:
         save_answer(run)
+
+
+def _break_off(run: Run, as_json: bool, quiet: bool) -> NoReturn:
+    """Whoever asks twice does not wait: what is in memory may be half done, the files are not."""
+    if as_json and run.path is not None:
+        from covgame.runs.aftermath import answer_from_files
+
+        print_json(answer_from_files(run.path, "interrupted", None))
+    say_unless(quiet, f"interrupted; all is saved, go on with: {run.resume_command}")
+    sys.exit(INTERRUPTED)
 
 
 def _around(run: Run) -> str:

@@ -10,8 +10,9 @@ import click
 from covgame.cli.options import common_options, failure_options
 from covgame.cli.playing import finish
 from covgame.cli.supervising import works_on
+from covgame.failures import OnFailure
 from covgame.runs.opening import take_up
-from covgame.sources.failures import OnFailure
+from covgame.runs.settings import Changes
 
 
 @click.command()
@@ -41,7 +42,5 @@ def resume(
       covgame resume runs/py-mine-Env-1 --trust
     """
     works_on(run)
-    again = take_up(
-        run, max_episodes, env=env, trust=trust, on_failure=on_failure, step_timeout=step_timeout
-    )
-    finish(again, as_json, quiet)
+    changes = Changes(max_episodes, on_failure, step_timeout)
+    finish(take_up(run, changes, env=env, trust=trust), as_json, quiet)

@@ -230,10 +230,18 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
     saved = "all is saved"
     if answer is not None and code != INTERRUPTED:
         saved = f"{answer['episodes']:,} episodes are saved"
-    say_unless(quiet, f"{sentence}; {saved}, go on with: covgame resume {folder}")
+        sentence = answer.get("failure") or sentence
+    say_unless(quiet, f"{sentence}; {saved}, go on with: {_how_to_go_on(folder, code)}")
     if as_json and answer is not None:
         print_json(answer)
     _exit(code)
+
+
+def _how_to_go_on(folder: Path, code: int) -> str:
+    """What to type next; past a step that ends processes, only with another rule."""
+    from covgame.runs.aftermath import how_to_go_on
+
+    return how_to_go_on(folder, failed=code != INTERRUPTED)
 
 
 def _answer(folder: Path, what_happened: Ended) -> dict[str, Any] | None:

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from covgame.errors import BadInput
+from covgame.failures import Failures
+from covgame.jsonfile import read_json
 from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
 from covgame.runs.saving import absent_environment
-from covgame.store.folder import RunFolder
+from covgame.store.folder import MANIFEST, RunFolder
+from covgame.store.trust import how_to_resume
 
 CODE_OF_OTHERS = ("py:", "gym:")
 ASKED = ("environment", "epsilon", "delta", "seed", "preset")
@@ -32,12 +35,39 @@ def answer_from_files(
     Before anything was counted that is little more than the number of its episodes.
     """
     folder = RunFolder.open(path)
+    if failure is not None:
+        failure = _blamed(folder, failure)
     try:
         run = load(path, env=_stand_in(folder))
     except BadInput:
         return _least(folder, stopped, failure)
     run.stopped, run.failure = stopped, failure
     return run.to_dict(solve=False) if isinstance(run, Coverage) else run.to_dict()
+
+
+def how_to_go_on(folder: Path, *, failed: bool) -> str:
+    """What to type next; past a step that ends processes, only with another rule."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        command = how_to_resume(folder, manifest)
+    except (BadInput, AttributeError, TypeError):
+        return f"covgame resume {folder}"
+    if not failed:
+        return command
+    return f"{command} --on-failure {'avoid' if manifest.get('command') == 'cover' else 'record'}"
+
+
+def _blamed(folder: RunFolder, failure: str) -> str:
+    """What ended the process, with the step of the episode that was being played then."""
+    from covgame.store.black_box import blame
+    from covgame.store.episodes import recorded_episodes
+    from covgame.store.journal import recover
+
+    recover(folder)
+    found = blame(folder.place, recorded_episodes(folder.episodes), failure)
+    if found is None:
+        return failure
+    return f"{failure} in episode {found.episode}, at {found.words(folder.load_names())}"
 
 
 def _stand_in(folder: RunFolder) -> Any:
@@ -48,6 +78,7 @@ def _stand_in(folder: RunFolder) -> Any:
 
 def _least(folder: RunFolder, stopped: str, failure: str | None) -> dict[str, Any]:
     from covgame.store.episodes import recorded_episodes
+    from covgame.store.failures import load_failures
     from covgame.store.journal import recover
 
     recover(folder)
@@ -59,5 +90,6 @@ def _least(folder: RunFolder, stopped: str, failure: str | None) -> dict[str, An
         **OPEN.get(command, {}),
         why: stopped,
         "failure": failure,
+        "failures": Failures(load_failures(folder.place)).to_list(folder.load_names()),
         "run": str(folder.path),
     }

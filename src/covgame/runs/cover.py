@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput
+from covgame.failures import OnFailure
 from covgame.game.adversary import Adversary
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
@@ -21,7 +22,6 @@ from covgame.runs.refusals import check_can_be_counted, check_has_folder
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
 from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings
 from covgame.sources.environments import as_environment
-from covgame.sources.failures import OnFailure
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
 

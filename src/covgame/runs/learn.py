@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from covgame.errors import BadInput
+from covgame.failures import OnFailure
 from covgame.jsonfile import check_content
 from covgame.pac.principle import Suprema
 from covgame.runs.algorithms import algorithm_for, pay_of
@@ -22,7 +23,6 @@ from covgame.runs.refusals import (
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
 from covgame.runs.settings import Changes, LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
-from covgame.sources.failures import OnFailure
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
 

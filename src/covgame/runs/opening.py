@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from covgame.errors import BadInput
+from covgame.failures import OnFailure
 from covgame.game.adversary import Adversary
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
@@ -20,7 +21,6 @@ from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
 from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
 from covgame.runs.settings import Changes
-from covgame.sources.failures import OnFailure
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import JOURNAL, RESULT, RunFolder
 from covgame.store.state import counts_from
@@ -36,8 +36,6 @@ def load(
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
     target: Request | None = None,
-    on_failure: OnFailure | None = None,
-    step_timeout: float | None = None,
     trust: bool = False,
 ) -> Run:
     """Open a run, at the last point that was saved; nothing is played.
@@ -54,8 +52,6 @@ def load(
         adversary: The same.
         target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
             as one goes: their groups are not known beforehand.
-        on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
-        step_timeout: From now on, in seconds (see ``covgame.cover``).
         trust: Import the code that the folder names.
 
     Returns:
@@ -71,9 +67,24 @@ def load(
         >>> cg.load(folder).n_episodes == run.n_episodes
         True
     """
-    folder = RunFolder.open(path)
+    return _loaded(
+        RunFolder.open(path), Changes(max_episodes),
+        env=env, planner=planner, adversary=adversary, target=target, trust=trust,
+    )  # fmt: skip
+
+
+def _loaded(
+    folder: RunFolder,
+    changes: Changes,
+    *,
+    env: Any = None,
+    planner: Planner | Peer | None = None,
+    adversary: Adversary | None = None,
+    target: Request | None = None,
+    trust: bool = False,
+) -> Run:
+    """The run of a folder, with what is asked for differently."""
     recovered, dropped = _recovered(folder)
-    changes = Changes(max_episodes, on_failure, step_timeout)
     if folder.manifest.get("command") in ("explore", "identify"):
         begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
     else:
@@ -139,9 +150,8 @@ def resume(
         (False, True)
     """
     run = take_up(
-        path, max_episodes,
+        path, Changes(max_episodes, on_failure, step_timeout),
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
-        on_failure=on_failure, step_timeout=step_timeout,
     )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
@@ -150,22 +160,22 @@ def resume(
 
 def take_up(
     path: str | Path,
-    max_episodes: int | None = None,
+    changes: Changes,
     *,
     env: Any = None,
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
+    target: Request | None = None,
     trust: bool = False,
-    **further: Any,
 ) -> Run:
-    """Open a run to go on with it, as ``load`` does; to read a finished one needs no code."""
+    """Open a run to go on with it; a finished one is only read, for which no code is needed."""
     folder = RunFolder.open(path)
     code = foreign_code(folder, env=env, planner=planner, adversary=adversary)
     if code and not trust and not folder.finished:
         raise BadInput(ask_for_trust(folder, code))
-    return load(
-        path, max_episodes,
-        env=env, planner=planner, adversary=adversary, trust=trust, **further,
+    return _loaded(
+        folder, changes,
+        env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
 
 

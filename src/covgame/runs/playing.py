@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
+from covgame.failures import Failure
 from covgame.interruption import Indivisible, Interruption
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
@@ -21,7 +22,6 @@ from covgame.runs.players import external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.sources.external import ExternalSource
-from covgame.sources.failures import Failure
 
 if TYPE_CHECKING:
     from covgame.runs.saving import AnyRecorder

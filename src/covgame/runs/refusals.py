@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import get_args
 
 from covgame.errors import BadInput, EnvironmentFailed, TooLarge
+from covgame.failures import OnFailure
 from covgame.pac.forecast import Forecast
 from covgame.planning import number
 from covgame.players.by_counts import MOST_EPISODES
 from covgame.runs.run import Run, Settings, Source
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
-from covgame.sources.failures import OnFailure
 from covgame.sources.simulated import SimulatedSource
 
 MOST_SECONDS = 1_000_000

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from covgame.episodes import Block
 from covgame.errors import BadInput, CovgameError, EnvironmentFailed
+from covgame.failures import Failures, OnFailure
 from covgame.game.counts import Counts
 from covgame.names import Names
 from covgame.notebook import facts_table
@@ -25,7 +26,6 @@ from covgame.players.by_counts import MOST_EPISODES
 from covgame.runs.given import Given
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
-from covgame.sources.failures import Failures, OnFailure
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import RunFolder
 from covgame.store.trust import resume_command

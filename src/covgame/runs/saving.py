@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covgame.errors import BadInput
+from covgame.failures import Failure, Failures
+from covgame.jsonfile import check_content
 from covgame.mdp.families import FAMILIES
 from covgame.runs.given import write_given
 from covgame.runs.run import Run, Settings
 from covgame.sources.environments import Care, Environment, make
 from covgame.sources.external import ExternalSource
-from covgame.sources.failures import Failure, Failures
 from covgame.sources.maps import FUNCTION
 from covgame.sources.objects import Reading
 from covgame.sources.states import CountedStates, DiscoveredStates, States
@@ -52,15 +53,16 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         names = replace(names, states=None)  # states.json has them
     if names.known:
         files[NAMES] = names_text(names)
-    about = {
+    about: dict[str, Any] = {
         "environment": environment.name,
         "horizon": environment.horizon,
         "model": None if environment.by_name or environment.model is None else MODEL,
         "by_name": environment.by_name,
         **environment.reading.texts(),
     }
-    if isinstance(run.source, ExternalSource) and run.source.keeps_observations:
-        about |= run.source.spaces()
+    if isinstance(run.source, ExternalSource):
+        about["size"] = _size_of(run.source)
+        about |= run.source.spaces() if run.source.keeps_observations else {}
     given = [{**one.to_dict(), "left_out": one.left_out} for one in run.given]
     manifest = {**about, **run.manifest(), "given": given, "versions": versions()}
     if out is not None and not str(out):
@@ -70,6 +72,15 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         path, manifest, files, partial(_keep_given, run), checked=not run.source.repeats
     )
     return run.folder
+
+
+def _size_of(source: ExternalSource) -> dict[str, Any]:
+    """What is enough to read the data of an environment where it is not at hand."""
+    return {
+        "states": None if source.discovers_states else source.states.size,
+        "actions": len(source.stepper.actions),
+        "plays": getattr(source.stepper, "plays", True),
+    }
 
 
 def _keep_given(run: Run, folder: RunFolder) -> None:
@@ -149,24 +160,44 @@ def _name_in(folder: RunFolder) -> str:
 def absent_environment(folder: RunFolder, why: str | None = None) -> Environment:
     """In the place of an environment that is not here: enough to read its data."""
     reading = {"states": folder.manifest.get("states"), "actions": folder.manifest.get("actions")}
-    name, arrays = folder.manifest["environment"], folder.load_counts()
+    name, size = folder.manifest["environment"], _size_in(folder)
     why = why or (
         f"{folder.path} was played on {name}, which only the program that made it has; go on "
         "there, by covgame.resume(path, env=...)"
     )
-    if arrays is None or arrays["visits"].ndim != 3:
+    if size is None:
         raise BadInput(why)
-    _, states, actions = arrays["visits"].shape
-    labels, known = folder.load_names().actions, folder.load_states()
+    labels = folder.load_names().actions
 
     def opener() -> tuple[Stepper, States]:
-        numbered: States = DiscoveredStates() if known is not None else CountedStates(states)
+        states = size["states"]
+        numbered: States = DiscoveredStates() if states is None else CountedStates(states)
         known_as = None if labels is None else tuple(labels)
-        plays = "by_chance" in arrays  # not where somebody else owned the loop
-        return AbsentStepper(Actions(range(actions), known_as), plays=plays), numbered
+        return AbsentStepper(
+            Actions(range(size["actions"]), known_as), plays=size["plays"]
+        ), numbered
 
     horizon = folder.manifest["horizon"]
     return Environment(name, horizon, None, False, opener, Reading(**reading), absent=why)
+
+
+def _size_in(folder: RunFolder) -> dict[str, Any] | None:
+    """How many states and actions there are; older runs say it only by what they counted."""
+    if "size" in folder.manifest:
+        from covgame.store.manifest import SizeFile
+
+        said = check_content(SizeFile, folder.manifest["size"], folder.path / MANIFEST)
+        return said.model_dump()
+    arrays = folder.load_counts()
+    if arrays is None or arrays["visits"].ndim != 3:
+        return None
+    _, states, actions = arrays["visits"].shape
+    discovered = folder.load_states() is not None
+    return {
+        "states": None if discovered else states,
+        "actions": actions,
+        "plays": "by_chance" in arrays,  # not where somebody else owned the loop
+    }
 
 
 def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Environment:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from covgame.errors import BadInput
+from covgame.failures import OnFailure
 from covgame.game.adversary import Adversary
 from covgame.game.game import Game
 from covgame.game.own import Peer, name_of, own_game
@@ -21,7 +22,6 @@ from covgame.runs.refusals import (
     check_range,
     is_whole,
 )
-from covgame.sources.failures import OnFailure
 from covgame.targets.target import Target
 from covgame.types import BoolArray
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput, UnknownModel
+from covgame.failures import Failures, OnFailure
 from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
 from covgame.notebook import facts_table
 from covgame.sources.external import ExternalSource, Opener, Pay
-from covgame.sources.failures import Failures, OnFailure
 from covgame.sources.maps import AnyMap, MappedStates
 from covgame.sources.objects import (
     HANDED_OVER,

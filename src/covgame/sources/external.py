@@ -16,11 +16,11 @@ import numpy as np
 
 from covgame.episodes import Episode
 from covgame.errors import EnvironmentFailed, EpisodeFailed, PremiseBroken
+from covgame.failures import ATTEMPTS, Failure, Failures, OnFailure
 from covgame.game.game import Revise
 from covgame.imports import said
 from covgame.names import Names
 from covgame.rng import episode_seed, uniforms
-from covgame.sources.failures import ATTEMPTS, Failure, Failures, OnFailure
 from covgame.sources.isolated import IsolatedStepper
 from covgame.sources.masks import Masks
 from covgame.sources.observations import Keeper, handed_over, keeper_of, stored_space

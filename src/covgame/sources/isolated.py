@@ -169,7 +169,7 @@ def start_of(
 
 def by_name(name: str, horizon: int, reading: dict[str, str | None]) -> Start:
     """A fresh interpreter that makes an environment by its name."""
-    how = (name, horizon, reading["states"], reading["actions"], list(sys.path))
+    how = (os.getpid(), name, horizon, reading["states"], reading["actions"], list(sys.path))
 
     def start() -> Process:
         ours, theirs = Pipe()
@@ -204,7 +204,7 @@ def by_copy(opener: Opener) -> Start:
 
         ours, theirs = context.Pipe()
         child: Any = context.Process(
-            target=serve, args=(theirs, opener), kwargs={"forked": True}, daemon=True
+            target=serve, args=(theirs, opener, os.getpid()), kwargs={"forked": True}, daemon=True
         )
         child.start()
         theirs.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +17,6 @@ from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import GymStepper, PlainStepper, Stepper
 
 HANDED_OVER = "(an object)"
-MOST_DIGITS = 6
-"""Of a number of actions; Python itself refuses to read very long numbers."""
 """Stands behind the name of an environment that no later process can make by itself."""
 
 
@@ -34,7 +33,7 @@ class Reading:
         if self.actions is None:
             return None
         kind, _, number = self.actions.partition(":")
-        if kind != "grid" or not number.isdigit() or len(number) > MOST_DIGITS:
+        if kind != "grid" or not re.fullmatch("[0-9]{1,9}", number):
             raise BadInput(f"--actions {self.actions}: write grid:N, such as grid:5")
         return int(number)
 
@@ -88,7 +87,7 @@ def _called(name: str, function: Any, options: dict[str, Any] | None = None) -> 
         return function(**(options or {}))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # sys.exit in a constructor is no reason to leave without a word
+    except BaseException as error:  # also sys.exit: an environment does not end a command
         raise BadInput(f"{name}: calling it raised {said(error)}") from error
 
 

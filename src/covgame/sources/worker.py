@@ -15,7 +15,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from covgame.parentage import end_with_parent
+from covgame.interruption import end_with
 
 Opened = tuple[Any, Any]
 """(how to step it, what maps its observations or None)."""
@@ -27,8 +27,8 @@ RAW_IS_NOT_WANTED = True
 def main(descriptor: int) -> None:
     """A process of its own that makes an environment by name, with an open line to who asks."""
     with Connection(descriptor) as channel:
-        how = channel.recv()
-        serve(channel, lambda: _open_by_name(*how))
+        parent, *how = channel.recv()
+        serve(channel, lambda: _open_by_name(*how), parent)
 
 
 def _keep_off_standard_output() -> None:
@@ -49,14 +49,14 @@ def _open_by_name(
 
 
 def serve(
-    channel: Connection, open_world: Callable[[], tuple[Any, Any]], *, forked: bool = False
+    channel: Connection, open_world: Callable[[], Opened], parent: int, *, forked: bool = False
 ) -> None:
     """Step an environment as long as somebody asks for it."""
     for one in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         signal.signal(one, signal.SIG_IGN)  # whoever asks decides when it is over
     if forked:
         _keep_off_standard_output()
-    end_with_parent()
+    end_with(parent)
     try:
         stepper, states = open_world()
         desk = Desk(stepper, states)

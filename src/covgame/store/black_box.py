@@ -6,7 +6,6 @@ What it was doing then is in ``playing``. A step costs a write to memory that th
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import struct
@@ -14,9 +13,9 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from covgame.sources.failures import Failure
+from covgame.failures import Failure
 from covgame.store.failures import add_failure
-from covgame.store.files import open_memory
+from covgame.store.files import discard, open_file, remove, write
 from covgame.store.folder import PLAYING
 
 MARK = 0x636F76706C61
@@ -58,10 +57,12 @@ class BlackBox:
         self.path = folder / PLAYING
         before = read_box(folder)
         deaths, way = (before.n_deaths, before.way) if before else (0, 0)
-        self.most = min(horizon, MOST_STEPS)
-        size = HEAD.size + self.most * STEP.size
-        file = open_memory(self.path, size)
+        remove(self.path)  # what another process has mapped stays as it is
+        file = open_file(self.path, os.O_RDWR | os.O_EXCL)
         try:
+            self.most = min(horizon, MOST_STEPS)
+            size = HEAD.size + self.most * STEP.size
+            write(file, bytes(size), self.path)  # a full disk refuses now, and not amidst a step
             self.memory = mmap.mmap(file, size)
         finally:
             os.close(file)
@@ -88,8 +89,7 @@ class BlackBox:
     def close(self) -> None:
         """Nobody plays any more."""
         self.memory.close()
-        with contextlib.suppress(OSError):
-            self.path.unlink(missing_ok=True)
+        discard(self.path)
 
 
 def read_box(folder: Path) -> Playing | None:
@@ -118,9 +118,8 @@ def blame(folder: Path, recorded: int, words: str | None = None) -> Failure | No
         return None
     if words is None and found.n_deaths < ENOUGH:
         return None
-    error = f"it ended the process ({words or f'{found.n_deaths} times in a row'})"
+    error = words or f"the environment ended the process, {found.n_deaths} times in a row"
     failure = Failure(found.episode, found.attempt, found.seed, error, found.path, died=True)
     add_failure(folder, failure)
-    with contextlib.suppress(OSError):
-        (folder / PLAYING).unlink(missing_ok=True)
+    discard(folder / PLAYING)
     return failure

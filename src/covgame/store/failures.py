@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput
-from covgame.sources.failures import Failure
+from covgame.failures import Failure
 from covgame.store.files import open_file, sync, truncate, write
 from covgame.store.folder import FAILURES
 
 
 def add_failure(folder: Path, failure: Failure) -> None:
     """Write a failure down; it is on the disk when this returns."""
-    content, path = failure.to_dict(), folder / FAILURES
+    content = failure.to_dict()
     line = json.dumps({**content, "check": _check(content)}) + "\n"
+    path = folder / FAILURES
     whole = path.read_bytes().rfind(b"\n") + 1 if path.is_file() else 0
     file = open_file(path)
     try:

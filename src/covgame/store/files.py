@@ -19,8 +19,7 @@ fault: Callable[[str, Path], None] | None = None
 truncate, and with ("after write", path) and so on when it is done. It may kill the process, or
 raise the ``OSError`` that a disk would."""
 
-AS_IT_IS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-NEW = os.O_WRONLY | os.O_CREAT | AS_IT_IS
+NEW = os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag, and hardly any links
 DRAFT = ".draft"
 
@@ -61,25 +60,8 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
 def open_file(path: Path, flags: int = 0) -> int:
     """A file to be written to, made if it is not there; never what a link points to."""
     with _operation("open", path):
-        return os.open(path, NEW | NO_LINK | flags, 0o644)
-
-
-def open_memory(path: Path, size: int) -> int:
-    """A file to be written to as memory, all of its room taken: later nobody could say it is full.
-
-    A process that writes to such memory and finds no room is killed.
-    """
-    with _operation("open", path):
-        file = os.open(path, os.O_RDWR | os.O_CREAT | AS_IT_IS | NO_LINK, 0o644)
-    try:
-        with _operation("truncate", path):
-            os.ftruncate(file, size)
-            if hasattr(os, "posix_fallocate"):  # not on macOS and Windows
-                os.posix_fallocate(file, 0, size)
-    except BaseException:
-        os.close(file)
-        raise
-    return file
+        access = 0 if flags & os.O_RDWR else os.O_WRONLY
+        return os.open(path, NEW | NO_LINK | access | flags, 0o644)
 
 
 def write(file: int, content: bytes | memoryview, path: Path) -> None:

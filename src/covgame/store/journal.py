@@ -126,8 +126,8 @@ def read_journal(path: Path) -> Iterator[Entry]:
     while place + FRAME.size <= len(content):
         size, checksum = FRAME.unpack_from(content, place)
         entry = content[place + FRAME.size : place + FRAME.size + size]
-        if len(entry) < size or zlib.crc32(entry) != checksum:
-            return
+        if size < HEAD.size or len(entry) < size or zlib.crc32(entry) != checksum:
+            return  # nothing but zeros is what a power cut may leave
         place += FRAME.size + size
         try:
             yield _decoded(entry, place)

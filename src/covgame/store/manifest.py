@@ -32,6 +32,16 @@ class GivenFile(BaseModel):
     left_out: Index = 0
 
 
+class SizeFile(BaseModel):
+    """How large an environment is that is played step by step."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    states: Annotated[int, Field(strict=True, ge=1, le=10**9)] | None  # None: they are discovered
+    actions: Annotated[int, Field(strict=True, ge=1, le=10_000)]
+    plays: Annotated[bool, Field(strict=True)]  # or somebody else owns the loop
+
+
 class CoverManifest(BaseModel):
     """A run of ``cover``."""
 

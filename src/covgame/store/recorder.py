@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from covgame.episodes import Block, Episode
 from covgame.errors import BadInput
-from covgame.sources.failures import Failure
+from covgame.failures import Failure
 from covgame.store.black_box import BlackBox
 from covgame.store.episodes import PLAY_AGAIN, RESTORE, EpisodeWriter, recorded_episodes
 from covgame.store.failures import add_failure

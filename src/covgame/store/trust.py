@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covgame.imports import PREFIX
@@ -25,8 +26,13 @@ def code_named(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def resume_command(folder: RunFolder) -> str:
     """What whoever trusts a run types to go on with it."""
-    trust = " --trust" if code_named(folder.manifest) else ""
-    return f"covgame resume {shlex.quote(str(folder.path))}{trust}"
+    return how_to_resume(folder.path, folder.manifest)
+
+
+def how_to_resume(path: Path, manifest: Mapping[str, Any]) -> str:
+    """The same, from what a manifest says."""
+    trust = " --trust" if code_named(manifest) else ""
+    return f"covgame resume {shlex.quote(str(path))}{trust}"
 
 
 def _imports(name: str) -> bool:
