@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from torture.cases import Attack, Case, Verdict
 from torture.forking import Ending, run
 from torture.fuzz import complaint
-from torture.invariants import episodes_in, problems
+from torture.invariants import episodes_in, problems, torn_files
 from torture.kills import open_run
 from torture.scenarios import RUN, logged
 
@@ -28,11 +29,15 @@ class Expected:
     lost: int = 1  # episodes that were over and are not kept, at most
     options: tuple[str, ...] = ()
     verb: str = "cover"
+    blamed: bool = False  # the answer names the state, the action and the error
+    ends: bool = False  # it takes the process with it; counts follow when the run is opened
+    at_once: bool = False  # it never behaves, in no process
 
     @property
     def words(self) -> list[str]:
         """A command that would take a few hundred episodes."""
         env = f"{MAKE}?how={quote(self.how)}&where={self.where}"
+        env += "&peaceful=0" if self.at_once else ""
         asked = {
             "cover": ["--target", "uniform:12/pair"],
             "explore": ["--epsilon", "3", "--most-states", "30", "--max-episodes", "120"],
@@ -40,7 +45,8 @@ class Expected:
         return [self.verb, env, *asked, "--out", RUN, "--json", "--quiet", *self.options]
 
     def __str__(self) -> str:
-        return f"{self.verb}, {self.how} in {self.where} {' '.join(self.options)}".rstrip()
+        when = " at once" if self.at_once else ""
+        return f"{self.verb}, {self.how} in {self.where}{when} {' '.join(self.options)}".rstrip()
 
 
 RAISING = (
@@ -51,6 +57,10 @@ RAISING = (
     "raises BaseException", "recurses", "sys.exit", "exhausts memory",
 )  # fmt: skip
 DYING = ("os._exit", "segfault", "aborts", "SIGKILL")
+DYING_OR_STUCK = (*DYING, "hangs", "spins")
+SET_ASIDE = 10_000
+"""They break in the middle of episodes that never end for them: nothing to compare with."""
+
 LYING = (
     "reward NaN", "reward inf", "reward None", "reward text", "reward list", "observation object",
     "observation rude", "one value", "no values", "None", "seven values",
@@ -69,9 +79,32 @@ HARMLESS = (
 )  # fmt: skip
 
 
+WATCHED = ("--step-timeout", "1")
+RECORDED = ("--on-failure", "record")
+AVOIDED = ("--on-failure", "avoid")
+
+
 def table() -> list[Expected]:
     """Every environment, and what is promised of it."""
-    found = [Expected(how, (FAILED,)) for how in (*RAISING, *LYING)]
+    found = [Expected(how, (FAILED,), blamed=True) for how in (*RAISING, *LYING)]
+    found += [Expected(how, (FAILED,), blamed=True, ends=True) for how in DYING]
+    found += [  # another process behaves for a while, which is enough
+        Expected(how, (DONE,), options=WATCHED, blamed=True) for how in DYING_OR_STUCK
+    ]
+    found += [
+        Expected(how, (FAILED,), options=WATCHED, blamed=True, at_once=True)
+        for how in (*DYING_OR_STUCK, "raises", "recurses")
+    ]
+    found += [Expected("hangs", (FAILED,), "reset", options=WATCHED, at_once=True)]
+    found += [
+        Expected(how, (DONE,), lost=SET_ASIDE, options=options, blamed=True)
+        for how in ("raises", "sys.exit", "reward NaN")
+        for options in (RECORDED, AVOIDED)
+    ]
+    found += [
+        Expected(how, (DONE,), lost=SET_ASIDE, options=(*AVOIDED, *WATCHED), blamed=True)
+        for how in ("segfault", "hangs")
+    ]
     found += [Expected(how, (FAILED,), "reset") for how in (*RAISING, "None", "observation rude")]
     found += [Expected(how, (FAILED, REFUSED), "constructor") for how in RAISING]
     found += [Expected(how, (DONE, FAILED)) for how in ODD]
@@ -104,12 +137,24 @@ def _mismatch(case: Case, expected: Expected, ending: Ending) -> str | None:
     problem = complaint(expected.words, ending)
     if problem is not None or ending.code == REFUSED:
         return problem
-    found = problems(case.folder / RUN)
+    found = torn_files(case.folder / RUN) if expected.ends else problems(case.folder / RUN)
     if found:
         return found[0]
-    said = json.loads(ending.out)["episodes"]
+    answer = json.loads(ending.out)
     held = episodes_in(case.folder / RUN)
-    return None if said == held else f"it says {said} episodes, and there are {held}"
+    if answer["episodes"] != held:
+        return f"it says {answer['episodes']} episodes, and there are {held}"
+    return _not_blamed(answer) if expected.blamed else None
+
+
+def _not_blamed(answer: dict[str, Any]) -> str | None:
+    """A failure is shown with where it was."""
+    wanted = {"state", "action", "error", "episode"}
+    if not answer.get("failures"):
+        return "the answer lists no failures"
+    first = answer["failures"][0]
+    missing = [name for name in sorted(wanted) if first.get(name) is None]
+    return f"a failure without {', '.join(missing)}" if missing else None
 
 
 def _lost(case: Case) -> int:

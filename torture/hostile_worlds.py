@@ -18,28 +18,28 @@ from typing import Any
 from torture.environments import Logged
 
 PEACEFUL = 25
-"""Episodes before anything happens."""
+"""Episodes of a process before anything happens."""
 
 
 class Hostile(Logged):
     """Does something in the third step of one episode, or of every later one."""
 
-    def __init__(self, how: str = "raises", where: str = "step") -> None:
+    def __init__(self, how: str, where: str, peaceful: int) -> None:
         super().__init__()
-        self.how, self.where, self.episodes = how, where, 0
+        self.how, self.where, self.peaceful, self.episodes = how, where, peaceful, 0
         if where == "constructor":
             self.misbehave("room 0")
 
     def reset(self, seed: int) -> Any:
         self.episodes += 1
         observation: Any = super().reset(seed)
-        if self.where == "reset" and self.episodes > PEACEFUL:
+        if self.where == "reset" and self.episodes > self.peaceful:
             return self.misbehave(observation)
         return observation
 
     def step(self, action: str) -> Any:
         observation, reward, over = super().step(action)
-        due = self.episodes > PEACEFUL and self.steps == 3
+        due = self.episodes > self.peaceful and self.steps == 3
         if self.where == "step" and due:
             return self.misbehave((observation, reward, over))
         return observation, reward, over
@@ -48,9 +48,9 @@ class Hostile(Logged):
         return WAYS[self.how](usual)
 
 
-def make(how: str = "raises", where: str = "step") -> Any:
+def make(how: str = "raises", where: str = "step", peaceful: int = PEACEFUL) -> Any:
     """By name."""
-    return NeverEnds() if how == "never ends" else Hostile(how, where)
+    return NeverEnds() if how == "never ends" else Hostile(how, where, peaceful)
 
 
 class NeverEnds(Logged):
