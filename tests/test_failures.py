@@ -462,6 +462,8 @@ def test_a_torn_last_line_does_not_count(tmp_path: Path) -> None:
     for size in range(len(whole)):
         (tmp_path / FAILURES).write_bytes(whole + whole[:size])
         assert load_failures(tmp_path) == [FAILURE]
+    add_failure(tmp_path, FAILURE)  # does not go on in the middle of a line
+    assert load_failures(tmp_path) == [FAILURE, FAILURE]
 
 
 def test_changed_lines_are_refused(tmp_path: Path) -> None:

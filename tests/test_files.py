@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import covgame as cg
+from covgame.errors import StorageFailed
 from covgame.store import files as disk
-from covgame.store.checksums import Checksums
+from covgame.store.black_box import BlackBox
+from covgame.store.checksums import Checksums, verified
 from covgame.store.folder import RunFolder
 from covgame.store.lock import WriteLock
 from tests.rooms import files, whatever_is_said
@@ -193,3 +196,38 @@ def test_who_reads_while_another_writes(rooms: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(disk, "fault", look)
     cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "run")
     assert read > 5
+
+
+def test_checksums_fit_wherever_ctrl_c_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken off between any two operations, and written on by the same process."""
+    for place in range(20):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        kept, left = Checksums(folder), [place]
+        kept.write("run.json", b"first")
+
+        def fault(_operation: str, _path: Path, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(disk, "fault", fault)
+            with pytest.raises(KeyboardInterrupt):
+                kept.write("run.json", b"second")
+        kept.write("result.json", b"answer")
+        assert verified(folder, frozenset(), frozenset()) is not None
+
+
+def test_memory_on_a_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find that out by writing to it would kill the process."""
+
+    def no_room(operation: str, _: Path) -> None:
+        if operation == "write":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(disk, "fault", no_room)
+    with pytest.raises(StorageFailed, match="make room"):
+        BlackBox(tmp_path, 5)

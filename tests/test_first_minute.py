@@ -339,3 +339,17 @@ def test_the_compiler_has_it_known(fresh: Any) -> None:
         assert fresh(1) == 2
     assert seen == [True]
     assert not waiting.for_compiler()
+
+
+@pytest.mark.parametrize("looks", [2, 5])
+def test_targets_that_grow_are_recorded_from_the_first_minute_on(
+    looks: int, cold: Callable[[int], None], tmp_path: Path
+) -> None:
+    """Blocks of readable and of compiled episodes are joined; what both lack is left out."""
+    asked: Any = {"env": "riverswim:states=3,horizon=4", "target": "uniform:20/transition"}
+    cold(looks)
+    cg.cover(**asked, out=tmp_path / "cold")
+    cold(0)
+    cg.cover(**asked, out=tmp_path / "warm")
+    shards = [tmp_path / name / "episodes" / "part-000000.parquet" for name in ("cold", "warm")]
+    assert shards[0].read_bytes() == shards[1].read_bytes()

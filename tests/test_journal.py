@@ -242,3 +242,10 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     assert cg.resume(tmp_path, env=Door, max_episodes=1000).covered
     with WriteLock(tmp_path), pytest.raises(BadInput, match="another process is writing"):
         WriteLock(tmp_path)
+
+
+def test_a_journal_may_be_gone_when_its_writer_is_waited_for(tmp_path: Path) -> None:
+    """Whoever wrote it was done between a look at the folder and the lock."""
+    cg.cover(Door, "uniform:50/pair", max_episodes=3, out=tmp_path)
+    assert not (tmp_path / "journal").exists()
+    assert recover(RunFolder.open(tmp_path)) == (0, 0)

@@ -347,6 +347,9 @@ def test_who_does_not_wait_for_phi_gets_the_rest(
         None,
     )
     assert cg.resume(tmp_path).min_episodes > 1
+    answer = json.loads((tmp_path / "result.json").read_text())
+    assert answer["stopped"] == "covered"
+    assert answer["min_episodes"] > 1
 
 
 def test_numbers_out_of_range_do_not_take_for_ever(tmp_path: Path) -> None:
@@ -362,3 +365,36 @@ def test_numbers_out_of_range_do_not_take_for_ever(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(model))
     with pytest.raises(cg.SolverFailed, match="--min-reach"):
         cg.plan(tmp_path / "model.json", "uniform:5")
+
+
+def test_ctrl_c_while_it_says_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one interrupts the answer to the first, and a third one nothing at all."""
+    from covgame.cli import main
+
+    heard: list[int] = []
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("COVGAME_UNSUPERVISED", "1")
+    monkeypatch.setattr(main, "_run", interrupted)
+    monkeypatch.setattr(main, "goodbye", heard.append)
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    hook = sys.unraisablehook
+    try:
+        with pytest.raises(SystemExit) as left:
+            main.run()
+        os.kill(os.getpid(), signal.SIGINT)  # which is not heard any more
+        assert (left.value.code, heard) == (130, [130])
+    finally:
+        sys.unraisablehook = hook
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def test_an_answer_after_the_work_has_died(capsys: pytest.CaptureFixture[str]) -> None:
+    """The process above knows no command, and still prints what was asked for."""
+    from covgame.cli.messages import print_json
+
+    print_json({"episodes": 3})
+    assert json.loads(capsys.readouterr().out) == {"episodes": 3}

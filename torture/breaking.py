@@ -21,8 +21,8 @@ error of the disk, once."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 BY_PATH = ("unlink", "remove", "mkdir", "rmdir", "replace", "rename", "truncate", "link")
-BY_FILE = ("fsync", "ftruncate", "write")
-NEEDS_ROOM = ("open", "write", "mkdir", "fsync", "ftruncate")
+BY_FILE = ("fsync", "ftruncate", "write", "posix_fallocate")
+NEEDS_ROOM = ("open", "write", "mkdir", "fsync", "ftruncate", "posix_fallocate")
 
 _system = {name: getattr(os, name) for name in (*BY_PATH, *BY_FILE, "open")}
 

@@ -153,7 +153,10 @@ def _linked(rng: random.Random, folder: Path, workshop: Workshop) -> str:
     path = _any_file(rng, folder)
     target = rng.choice(("/etc/hostname", "/dev/zero", "nowhere", str(path)))
     if rng.random() < 0.3:
-        target = str(workshop.reference(rng.choice(chosen(workshop))) / path.relative_to(folder))
+        other = folder.parent / "elsewhere"  # a copy: whatever follows may write through the link
+        if not other.exists():
+            shutil.copytree(workshop.reference(rng.choice(chosen(workshop))), other)
+        target = str(other / path.relative_to(folder))
     path.unlink(missing_ok=True)
     path.symlink_to(target)
     return _called(f"a link to {Path(target).name}", path, folder)

@@ -48,6 +48,16 @@ class Logged:
         return f"room {drawn}", float(action == "right"), over
 
 
+class Fragile(Logged):
+    """The same, and now and then it breaks; where and when depends on the seed."""
+
+    def step(self, action: str) -> tuple[str, float, bool]:
+        if action == "left" and self.rng.random() < 0.1:
+            _note_the_end(self.log)
+            raise RuntimeError("it broke")
+        return super().step(action)
+
+
 class Pendulum(gymnasium.Env[Any, Any]):
     """Two real numbers, for maps of states; no end before the last step."""
 

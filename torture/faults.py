@@ -18,7 +18,8 @@ from torture.kills import LIMIT, resumed
 from torture.scenarios import RESUME, RUN, SCENARIOS, Scenario, Workshop
 
 HAPPENS: tuple[Fault, ...] = ("before", "after", "half", "full", "error")
-ATTACKED = ("family-hurried", "lake-hurried", "own-hurried", "bins-hurried", "counts", "identify",
+ATTACKED = ("family-hurried", "lake-hurried", "own-hurried", "bins-hurried", "fragile-hurried",
+            "counts", "identify",
             "explore-paper")  # fmt: skip
 SHORT = ("family-hurried", "own-hurried")
 CODES = (2, 4, 130)

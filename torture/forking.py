@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
-MOST_OUTPUT = 200_000
+MOST_OUTPUT = 2_000_000
 UNSUPERVISED = "COVGAME_UNSUPERVISED"
 
 Task = Sequence[str] | Callable[[], int]
@@ -177,9 +177,8 @@ def _become(
         sys.stdin = open(os.devnull)  # noqa: SIM115
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-        for name in SIGNALS:
+        for name in SIGNALS:  # until covgame itself says what is to be done with them
             signal.signal(name, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.set_wakeup_fd(-1)
         sys.path.insert(0, str(folder))
         if prepare is not None:

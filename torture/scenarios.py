@@ -7,15 +7,17 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torture.environments import LOG
-from torture.forking import SIGNALS, Ending, call_here, run
+from torture.forking import SIGNALS, UNSUPERVISED, Ending, call_here, run
 
 OWN = "py:torture.environments:Logged"
+FRAGILE = "py:torture.environments:Fragile"
 PENDULUM = "py:torture.environments:Pendulum"
 RUN = "run"
 """What the folder of an attacked run is called."""
@@ -136,6 +138,21 @@ def _external() -> list[Scenario]:
             external=True, hurried=True,
         ),
         Scenario(
+            "fragile-hurried",
+            ("cover", FRAGILE, "--target", "uniform:2/pair", "--on-failure", "record"),
+            external=True, hurried=True,
+        ),
+        Scenario(
+            "fragile-avoid",
+            ("cover", FRAGILE, "--target", "uniform:20/pair", "--on-failure", "avoid"),
+            external=True,
+        ),
+        Scenario(
+            "own-watched",
+            ("cover", OWN, "--target", "uniform:10/pair", "--step-timeout", "20"),
+            external=True,
+        ),
+        Scenario(
             "own-explore",
             ("explore", OWN, "--epsilon", "1", "--most-states", "12", "--max-episodes", "1500"),
             external=True, code=3,
@@ -222,6 +239,7 @@ def warm_up(workshop: Workshop, scenarios: Sequence[Scenario]) -> None:
 
     CompiledGame.waits = True
     before, handlers = Path.cwd(), {name: signal.getsignal(name) for name in SIGNALS}
+    hook = sys.unraisablehook
     for one in scenarios:
         here = workshop.folder / "warm" / one.name
         shutil.rmtree(here, ignore_errors=True)
@@ -232,5 +250,7 @@ def warm_up(workshop: Workshop, scenarios: Sequence[Scenario]) -> None:
             for words in READERS:
                 call_here([*words, "--quiet", "--json"])
     os.chdir(before)
+    sys.unraisablehook = hook
+    os.environ.pop(UNSUPERVISED, None)
     for name, handler in handlers.items():
         signal.signal(name, handler)

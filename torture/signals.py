@@ -27,7 +27,7 @@ def one(case: Case) -> Verdict:
     )
     names = " ".join(f"{one.what.name}@{one.after:.3f}" for one in strikes)
     where = f"{scenario.name}, {names}"
-    unborn = ending.code == -strikes[0].what and not (case.folder / RUN).exists()
+    unborn = ending.code in {-one.what for one in strikes} and not (case.folder / RUN).exists()
     if unborn:  # nobody had said yet what is to be done with signals
         return Verdict("struck before it began")
     if ending.late or ending.code not in (INTERRUPTED, scenario.code):

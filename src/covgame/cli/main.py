@@ -96,6 +96,7 @@ def run() -> None:
         supervise()
     for name in heeded():
         signal.signal(name, _stop)
+    sys.unraisablehook = _unless_interrupted
     try:
         _attended()
     except KeyboardInterrupt:  # once more, while the first was being answered
@@ -117,6 +118,12 @@ def _attended() -> None:
     except BaseException:  # asked for by --debug
         goodbye(1)
         raise
+
+
+def _unless_interrupted(what: sys.UnraisableHookArgs) -> None:
+    """Where Python cannot raise anything, Ctrl-C is no news; the process above ends the work."""
+    if not isinstance(what.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(what)
 
 
 def _heed_no_more() -> None:

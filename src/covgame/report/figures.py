@@ -205,9 +205,15 @@ def _forgiving() -> Iterator[None]:
 
 def save_figure(figure: Any, path: Path) -> None:
     """Write the figure; the ending of the path says the format."""
+    content = BytesIO()
+    with _forgiving():
+        figure.savefig(
+            content, format=path.suffix[1:].lower(), metadata=_reproducible(path), dpi=110
+        )
     try:
-        with _forgiving():
-            figure.savefig(path, metadata=_reproducible(path), dpi=110)
+        draft = path.with_name(f".{path.name}.draft")  # whoever is killed leaves no half of it
+        draft.write_bytes(content.getvalue())
+        draft.replace(path)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error}") from error
 

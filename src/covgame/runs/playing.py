@@ -116,6 +116,8 @@ def _blocks(
             if recorder:
                 recorder.add(block)
         size = next_size(size, time.monotonic() - began)
+        if isinstance(getattr(player, "failure", None), KeyboardInterrupt):
+            interruption.wanted = True  # an environment has heard Ctrl-C, or plays at it
         yield
 
 

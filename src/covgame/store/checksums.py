@@ -42,7 +42,10 @@ class Checksums:
         """Replace a file, which is known to be what it was or what it becomes, at any instant."""
         with self.one_at_a_time:
             digest = hashlib.sha256(content).hexdigest()
-            self._save({**self.known, name: [*self.known.get(name, [ABSENT]), digest]})
+            # Ctrl-C may come between any two lines: until the file is known to be the new one, it
+            # may be either.
+            self.known[name] = [*self.known.get(name, [ABSENT]), digest]
+            self._save(self.known)
             write_whole(self.folder / name, content)
             self.known[name] = [digest]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from covgame.errors import BadInput
 from covgame.failures import Failure
-from covgame.store.files import open_file, sync, write
+from covgame.store.files import open_file, sync, truncate, write
 from covgame.store.folder import FAILURES
 
 
@@ -19,8 +19,10 @@ def add_failure(folder: Path, failure: Failure) -> None:
     content = failure.to_dict()
     line = json.dumps({**content, "check": _check(content)}) + "\n"
     path = folder / FAILURES
-    file = open_file(path, os.O_APPEND)
+    whole = path.read_bytes().rfind(b"\n") + 1 if path.is_file() else 0
+    file = open_file(path)
     try:
+        truncate(file, whole, path)  # a kill may have left half a line
         write(file, line.encode(), path)
         if failure.then == "set aside":
             sync(file, path)
