@@ -14,7 +14,7 @@ from torture.invariants import episodes_in, problems, torn_files
 from torture.kills import open_run
 from torture.scenarios import RUN, logged
 
-FAILED, INTERRUPTED, REFUSED, DONE = 4, 130, 2, 0
+FAILED, INTERRUPTED, REFUSED, DONE, SPENT = 4, 130, 2, 0, 3
 LIMIT = 30.0
 MAKE = "py:torture.hostile_worlds:make"
 
@@ -113,8 +113,27 @@ def table() -> list[Expected]:
     found += [
         Expected(how, (FAILED,), verb="explore") for how in ("raises", "reward NaN", "sys.exit")
     ]
+    found += _watched()
     found += [Expected("raises KeyboardInterrupt", (INTERRUPTED, FAILED))]
     found += [Expected(how, (INTERRUPTED,)) for how in ("SIGINT", "SIGTERM")]
+    return found
+
+
+def _watched() -> list[Expected]:
+    """In a process of its own, and with every rule for failures."""
+    found = [
+        Expected(how, (DONE,), where, lost=99, options=("--step-timeout", "1"))
+        for how in (*DYING, "hangs", "spins")
+        for where in ("step", "reset")
+    ]
+    found += [
+        Expected(how, (FAILED,), options=("--step-timeout", "5")) for how in ("raises", "sys.exit")
+    ]
+    found += [
+        Expected(how, (DONE, SPENT), options=("--on-failure", rule, "--max-episodes", "300"))
+        for how in (*RAISING, *LYING)
+        for rule in ("record", "avoid")
+    ]
     return found
 
 

@@ -38,8 +38,11 @@ def common_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def guarded(*args: Any, debug: bool, **kwargs: Any) -> Any:
-        click.get_current_context().meta[DEBUG] = debug
+        context = click.get_current_context()
+        context.meta[DEBUG] = debug
         try:
+            if context.invoked_subcommand is not None:  # which gives the answer
+                return command(*args, **kwargs)
             with kept_for_answers():
                 return command(*args, **kwargs)
         except Exception as error:

@@ -20,6 +20,7 @@ from covgame.failures import ATTEMPTS, Failure, Failures, OnFailure
 from covgame.game.game import Revise
 from covgame.imports import said
 from covgame.names import Names
+from covgame.plain import sentence
 from covgame.rng import episode_seed, uniforms
 from covgame.sources.isolated import IsolatedStepper
 from covgame.sources.masks import Masks
@@ -33,6 +34,7 @@ ANOTHER_TRY = 4
 """The stream of random numbers that gives every attempt at an episode its own seed."""
 
 FIRST_ROOM = 64
+LONGEST_TRACEBACK = 10_000
 
 
 @dataclass(frozen=True)
@@ -200,10 +202,10 @@ class ExternalSource:
 
     def _failed(self, error: BaseException, failure: Failure, taken: _Unfinished) -> Episode:
         """Note a failure; the episode ends there, is to be tried again, or was the last."""
-        words = str(error) if isinstance(error, EnvironmentFailed) else said(error)
+        words = sentence(str(error) if isinstance(error, EnvironmentFailed) else said(error))
         died = isinstance(error, ProcessDied)
         traced = "" if died else getattr(error, "traceback", None) or _traceback_of(error)
-        failure = replace(failure, error=words, died=died, traceback=traced)
+        failure = replace(failure, error=words, died=died, traceback=traced[-LONGEST_TRACEBACK:])
         if failure.path and self.on_failure != "stop":
             avoided = (
                 self.on_failure == "avoid" and self._fails_mostly(failure) and self.avoid(failure)
@@ -212,10 +214,10 @@ class ExternalSource:
             return self._ended_there(failure, taken)
         self.set_aside(failure)
         where = f"episode {failure.episode}, at {failure.words(self.names)}"
-        sentence = f"the environment failed in {where}: {words}"
+        what = f"the environment failed in {where}: {words}"
         if not self.failures.is_given_up(failure.episode):
-            raise EpisodeFailed(sentence) from error
-        raise EnvironmentFailed(f"{sentence} (attempt {ATTEMPTS} of {ATTEMPTS})") from error
+            raise EpisodeFailed(what) from error
+        raise EnvironmentFailed(f"{what} (attempt {ATTEMPTS} of {ATTEMPTS})") from error
 
     def take_care(self, on_failure: OnFailure, failures: Failures) -> None:
         """Say what to do when it fails, and what is known of earlier failures."""
