@@ -104,7 +104,11 @@ def _external() -> list[Scenario]:
     lake = ("gym:FrozenLake-v1", "--horizon", "8")
     return [
         Scenario("lake", ("cover", *lake, "--target", "uniform:40/pair")),
-        Scenario("lake-hurried", ("cover", *lake, "--target", "uniform:2/pair"), hurried=True),
+        Scenario(
+            "lake-hurried",
+            ("cover", *lake, "--target", "uniform:2/pair", "--max-episodes", "30"),
+            hurried=True, code=3,
+        ),
         Scenario("own", ("cover", OWN, "--target", "uniform:60"), external=True),
         Scenario("own-hurried", ("cover", OWN, "--target", "uniform:2/pair"), external=True,
         hurried=True),
@@ -139,7 +143,7 @@ def _external() -> list[Scenario]:
         ),
         Scenario(
             "fragile-hurried",
-            ("cover", FRAGILE, "--target", "uniform:2/pair", "--on-failure", "record"),
+            ("cover", FRAGILE, "--target", "uniform:1/pair", "--on-failure", "record"),
             external=True, hurried=True,
         ),
         Scenario(
