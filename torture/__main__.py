@@ -24,6 +24,7 @@ from torture.faults import FAULTS
 from torture.fuzz import FUZZ
 from torture.hostile import HOSTILE
 from torture.kills import KILLS, SHORT
+from torture.power import POWER
 from torture.processes import PROCESSES, SURROUNDINGS
 from torture.scenarios import SCENARIOS, Workshop, warm_up
 from torture.signals import SIGNALS
@@ -32,7 +33,7 @@ from torture.tables import as_text, write_results
 from torture.writers import WRITERS
 
 ATTACKS: tuple[Attack, ...] = (
-    KILLS, FAULTS, PROCESSES, SIGNALS, WRITERS, DISK, HOSTILE, DAMAGE, FUZZ, EXPORTS, SURROUNDINGS,
+    KILLS, FAULTS, POWER, PROCESSES, SIGNALS, WRITERS, DISK, HOSTILE, DAMAGE, FUZZ, EXPORTS, SURROUNDINGS,
     SOAK,
 )  # fmt: skip
 

@@ -56,21 +56,29 @@ class Breaker:
         where = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         return str(where).startswith(self.below + os.sep) or str(where) == self.below
 
+    def reached(self, number: int) -> None:
+        """Before a call, for those who want to know."""
+
+    def happened(self, name: str, path: str) -> None:
+        """After it."""
+
     def _spoilt(self, name: str, path: Any, do: Callable[[], Any], half: Callable[[], Any]) -> Any:
-        number = len(self.calls)
-        self.calls.append((name, _called(path)))
+        number, where = len(self.calls), _called(path)
+        self.calls.append((name, where))
+        self.reached(number)
         if number == self.at and self.fault == "half":
             half()
-            _die()
+            die()
         if number == self.at and self.fault == "before":
-            _die()
+            die()
         if number == self.at and self.fault == "error":
-            raise OSError(errno.EIO, os.strerror(errno.EIO), _called(path))
+            raise OSError(errno.EIO, os.strerror(errno.EIO), where)
         if 0 <= self.at <= number and self.fault == "full" and name in NEEDS_ROOM:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), _called(path))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), where)
         done = do()
+        self.happened(name, where)
         if number == self.at and self.fault == "after":
-            _die()
+            die()
         return done
 
     def _by_path(self, name: str) -> Callable[..., Any]:
@@ -133,5 +141,6 @@ def _called(path: Any) -> str:
     return str(path)
 
 
-def _die() -> None:
+def die() -> None:
+    """Without a word."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -48,7 +48,7 @@ def _words(scenario: Scenario, resuming: bool) -> list[str]:
     return RESUME if resuming else scenario.command
 
 
-def _broken(words: list[str], breaker: Breaker, listing: Path | None = None) -> Callable[[], int]:
+def broken(words: list[str], breaker: Breaker, listing: Path | None = None) -> Callable[[], int]:
     """A command whose calls are counted, or go wrong."""
 
     def task() -> int:
@@ -72,7 +72,7 @@ def prepare(workshop: Workshop) -> None:
         shutil.rmtree(place / RUN)
         (place / LOG).unlink(missing_ok=True)
         halfway = Breaker(place, "before", 3 * len(dry) // 5)
-        run(_broken(scenario.command, halfway), place, prepare=scenario.prepare, limit=LIMIT)
+        run(broken(scenario.command, halfway), place, prepare=scenario.prepare, limit=LIMIT)
         if (place / RUN / "run.json").exists():
             again = _fresh(workshop.folder / BROKEN / f"{name}-resumed")
             shutil.copytree(place, again, dirs_exist_ok=True)
@@ -87,7 +87,7 @@ def _fresh(place: Path) -> Path:
 
 
 def _dry_run(scenario: Scenario, place: Path, *, resuming: bool) -> list[list[str]]:
-    task = _broken(_words(scenario, resuming), Breaker(place / RUN), place / CALLS)
+    task = broken(_words(scenario, resuming), Breaker(place / RUN), place / CALLS)
     ending = run(task, place, prepare=scenario.prepare, limit=LIMIT)
     if ending.code != scenario.code:
         raise RuntimeError(f"dry run of {scenario.name}: {ending}")
@@ -124,7 +124,7 @@ def one(case: Case) -> Verdict:
         shutil.copytree(before / RUN, case.folder / RUN)
         if (before / LOG).exists():
             shutil.copy(before / LOG, case.folder)
-    task = _broken(
+    task = broken(
         _words(scenario, point.resuming), Breaker(case.folder / RUN, point.fault, point.number)
     )
     ending = run(task, case.folder, prepare=scenario.prepare, limit=LIMIT)

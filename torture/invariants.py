@@ -62,34 +62,32 @@ def episodes_in(run: Path) -> int:
 
 
 def _disagreements(run: Path) -> Iterator[str]:
-    manifest = json.loads((run / "run.json").read_text())
     journal = run / "journal"
     if journal.exists():
         yield f"a journal of {journal.stat().st_size} bytes was left behind"
     if not (run / "result.json").exists() or not (run / "counts.npz").exists():
         yield "there is no result.json or no counts.npz"
         return
+    manifest = json.loads((run / "run.json").read_text())
     played = json.loads((run / "result.json").read_text())["episodes"]
     with np.load(run / "counts.npz", allow_pickle=False) as saved:
         arrays = dict(saved)
-    counted = int(arrays["episodes"]) + int(arrays.get("part_episodes", 0))
-    given = sum(one["episodes"] for one in manifest["given"])
     # The counts of reward-free exploration as published are those of its last phase.
     forgets = manifest["command"] == "explore" and manifest["preset"] == "paper"
+    counted = int(arrays["episodes"]) + int(arrays.get("part_episodes", 0))
+    given = sum(one["episodes"] for one in manifest["given"])
     if counted != played + given and not forgets:
         yield f"counts.npz is of {counted} episodes, result.json of {played} beside {given} given"
-    if not (run / "episodes").is_dir():
-        return
     table = steps_of(run / "episodes")
-    if table is None:
-        if played:
-            yield "there are no shards"
-        return
-    yield from _bad_rows(table, int(manifest["horizon"]))
-    if episodes_in(run) != played:
+    if table is not None:
+        yield from _bad_rows(table, int(manifest["horizon"]))
+        yield from _unknown_states(run, table)
+        yield from [] if forgets else _uncounted(run, table, arrays)
+    if (run / "episodes").is_dir() and episodes_in(run) != played:
         yield f"the shards hold {episodes_in(run)} episodes, result.json says {played}"
-    if not forgets:
-        yield from _uncounted(run, table, arrays)
+
+
+def _unknown_states(run: Path, table: pa.Table) -> Iterator[str]:
     if (run / "states.json").exists():
         states = len(json.loads((run / "states.json").read_text())["states"])
         most = max(int(table[name].to_numpy().max()) for name in ("state", "next_state"))

@@ -65,14 +65,17 @@ def one(case: Case) -> Verdict:
     return resumed(case, scenario, kills)
 
 
-def resumed(case: Case, scenario: Scenario, kills: int) -> Verdict:
-    """Play an attacked run to its end, and compare it with the unbroken one."""
+def resumed(case: Case, scenario: Scenario, kills: int | None) -> Verdict:
+    """Play an attacked run to its end, and compare it with the unbroken one.
+
+    Each of the ``kills`` may have cost an episode; None, if any number may be lost.
+    """
     lost = 0
     if not (case.folder / RUN / "run.json").exists():
         outcome = "nothing there yet"
         ending = run(scenario.command, case.folder, prepare=scenario.prepare, limit=LIMIT)
     else:
-        outcome = "resumed" if kills else "over before"
+        outcome = "over before" if kills == 0 else "resumed"
         if scenario.external:
             lost = _lost(case, scenario)
         ending = run(
@@ -82,11 +85,11 @@ def resumed(case: Case, scenario: Scenario, kills: int) -> Verdict:
             limit=LIMIT,
         )
     problem = _judged(case, scenario, ending)
-    if problem is None and not 0 <= lost <= kills:
+    if problem is None and kills is not None and not 0 <= lost <= kills:
         problem = f"{lost} episodes lost by {kills} kills"
     if problem is not None:
-        return Verdict(outcome, f"{scenario.name}: {problem}", lost, kills)
-    return Verdict(outcome, None, lost, kills)
+        return Verdict(outcome, f"{scenario.name}: {problem}", lost, kills or 1)
+    return Verdict(outcome, None, lost, 1 if kills is None else kills)
 
 
 def open_run() -> int:
