@@ -1,4 +1,4 @@
-"""Power cuts: what no ``fsync`` has made certain may be there afterwards, or be as it was before."""
+"""Power cuts: what no ``fsync`` has made certain may be gone afterwards, or as it was before."""
 
 from __future__ import annotations
 
