@@ -137,7 +137,7 @@ def test_a_step_that_hangs_is_broken_off(world: str, name: str, group: bool, pla
     (os.killpg if group else os.kill)(process.pid, number)
     code, out, err, seconds = ended(process)
     assert (code, seconds < SOON) == (130, True), (code, seconds, err)
-    assert err.endswith("interrupted; all is saved, go on with: covgame resume run\n")
+    assert err.endswith("interrupted; all is saved, go on with: covgame resume run --trust\n")
     answer = json.loads(out)
     assert (answer["episodes"], answer["covered"], answer["run"]) == (20, False, "run")
     (place / "trap").unlink()
@@ -211,10 +211,13 @@ def test_an_environment_that_ends_the_process(world: str, words: str, place: Pat
     assert code == 4, err
     sentence = f"the environment ended the process ({words})"
     assert err.endswith(
-        f"covgame: {sentence}; 20 episodes are saved, go on with: covgame resume run\n"
+        f"covgame: {sentence} in episode 20, at stage 0: 0 / action 1; 20 episodes are saved, "
+        "go on with: covgame resume run --trust --on-failure avoid\n"
     )
     answer = json.loads(out)
-    assert (answer["episodes"], answer["stopped"], answer["failure"]) == (20, "failed", sentence)
+    assert (answer["episodes"], answer["stopped"]) == (20, "failed")
+    assert answer["failure"].startswith(sentence)
+    assert (answer["failures"][0]["state"], answer["failures"][0]["action"]) == (0, 1)
     (place / "trap").unlink()
     assert ended(started(place, "resume", "run", "--trust"))[0] == 0
 

@@ -31,8 +31,6 @@ COVER = ("cover", "py:rooms:Rooms", "--target", "uniform:12")
 @pytest.mark.parametrize(
     ("trap", "code", "stopped"),
     [
-        ("exit", 4, "failed"),
-        ("odd", 4, "failed"),
         ("Ctrl-C twice", 130, "interrupted"),
         ("told to end twice", 130, "interrupted"),
     ],
@@ -55,6 +53,19 @@ def test_a_step_that_never_returns_costs_one_episode(
     assert again.returncode == 0, again.stderr
     assert "counts.npz" not in again.stderr
     assert_same(rooms / "whole", rooms / "run")
+
+
+@pytest.mark.parametrize("trap", ["exit", "odd"])
+def test_a_step_that_fails_once_costs_one_attempt(trap: str, rooms: Path) -> None:
+    """It is set aside, and the episode is played again."""
+    (rooms / "trap").write_text(trap)
+    done = covgame(*COVER, "--out", "run", "--json", cwd=rooms)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["stopped"], len(answer["failures"])) == ("covered", 1)
+    assert answer["failures"][0]["then"] == "set aside"
+    assert answer["episodes"] == recorded_episodes(rooms / "run" / "episodes")
 
 
 # ------------------------------------------------------------- counts are only a cache

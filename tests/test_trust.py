@@ -124,6 +124,7 @@ def test_a_run_is_read_without_its_code(
 ) -> None:
     stopped(mine, *(word for key, name in options.items() for word in (f"--{key}", name)))
     monkeypatch.chdir(mine)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)  # another test may have had one
     run = cg.load("run")
     assert run.n_episodes == 4
     assert len(list(run.episodes())) == 4

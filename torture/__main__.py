@@ -33,8 +33,8 @@ from torture.tables import as_text, write_results
 from torture.writers import WRITERS
 
 ATTACKS: tuple[Attack, ...] = (
-    KILLS, FAULTS, POWER, PROCESSES, SIGNALS, WRITERS, DISK, HOSTILE, DAMAGE, FUZZ, EXPORTS, SURROUNDINGS,
-    SOAK,
+    KILLS, FAULTS, POWER, PROCESSES, SIGNALS, WRITERS, DISK, HOSTILE, DAMAGE, FUZZ, EXPORTS,
+    SURROUNDINGS, SOAK,
 )  # fmt: skip
 
 
