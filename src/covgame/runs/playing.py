@@ -131,7 +131,8 @@ def _have_failures_noted(run: Run, recorder: AnyRecorder | None) -> None:
         recorder.set_aside(failure)
         source.failures.add(failure)
 
-    source.set_aside, source.watch = set_aside, recorder.box
+    source.set_aside = set_aside
+    source.watch = None if source.isolated else recorder.box  # from elsewhere it cannot end us
 
 
 def _let_go(run: Run) -> None:

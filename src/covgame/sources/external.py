@@ -224,6 +224,11 @@ class ExternalSource:
         self.on_failure, self.failures = on_failure, failures
         self.set_aside = failures.add
 
+    @property
+    def isolated(self) -> bool:
+        """Whether the environment plays in a process of its own."""
+        return isinstance(self.stepper, IsolatedStepper)
+
     def close(self) -> None:
         """Let go of what it holds, such as a process; it may be played again."""
         if isinstance(self.stepper, IsolatedStepper):
