@@ -265,7 +265,8 @@ def _spoil_column(rng: random.Random, columns: dict[str, Any]) -> None:
     elif how == 3:
         columns[name] = column[: rng.randrange(len(column) + 1)]
     elif len(column) and column.dtype.kind in VALUES:
-        values = VALUES[column.dtype.kind]
+        with np.errstate(over="ignore"):  # what does not fit wraps around, or is infinite
+            values = np.array(VALUES[column.dtype.kind]).astype(column.dtype)
         for _ in range(rng.choice((1, 3, len(column)))):
             column[rng.randrange(len(column))] = rng.choice(values)
     elif len(column):
