@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,15 @@ def complaint(words: list[str], ending: Ending) -> str | None:
         return f"a traceback, {ending}"
     if ending.code == REFUSED:
         return _bad_refusal(words, ending)
-    answers = "--json" in words and not {"--help", "-h"} & set(words)
-    return _bad_json(ending) if answers else None
+    return _bad_json(ending) if _answers_due(words) else None
+
+
+def _answers_due(words: list[str]) -> bool:
+    """Whether a command was asked for JSON; after an option it may be that option's value."""
+    if {"--help", "-h"} & set(words):
+        return False
+    before = [first for first, second in pairwise(words) if second == "--json"]
+    return any(not first.startswith("--") or first == "--quiet" for first in before)
 
 
 def _bad_refusal(words: list[str], ending: Ending) -> str | None:
