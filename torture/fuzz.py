@@ -78,6 +78,7 @@ def _typed(words: list[str]) -> str:
 
 def complaint(words: list[str], ending: Ending) -> str | None:
     """What is wrong with how a command has ended, if anything."""
+    words = words[: words.index("--")] if "--" in words else words  # no options after that
     if ending.late:
         return "it did not come back"
     if ending.code not in CODES:
