@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from covgame.cli.completion import complete_env, complete_target
-from covgame.cli.messages import DEBUG, fail, kept_for_answers
+from covgame.cli.messages import DEBUG, fail, kept_for_answers, leave_interrupted
 from covgame.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -33,6 +33,14 @@ TARGETS = (
 )
 
 
+def _unless_interrupted(command: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Ctrl-C is answered while standard output is still kept for the answer."""
+    try:
+        return command(*args, **kwargs)
+    except KeyboardInterrupt:
+        leave_interrupted()
+
+
 def common_options(command: Command) -> Command:
     """``--json``, ``--quiet`` and ``--debug``, and errors as the contract wants them."""
 
@@ -44,7 +52,7 @@ def common_options(command: Command) -> Command:
             if context.invoked_subcommand is not None:  # which gives the answer
                 return command(*args, **kwargs)
             with kept_for_answers():
-                return command(*args, **kwargs)
+                return _unless_interrupted(command, *args, **kwargs)
         except Exception as error:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
                 raise
