@@ -97,7 +97,7 @@ def min_flow(transitions: Transitions, target: Target, natural: FloatHSA | None 
     """
     check_reachable(target, transitions)
     if len(target) == 0:
-        return _nothing_to_do(transitions, target)
+        return nothing_to_do(transitions, target)
     # Numbers past double precision spoil a proposal, which the certificate then shows.
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         best = _best_certified(transitions, target, natural)
@@ -244,7 +244,8 @@ def _best_income(transitions: Transitions, target: Target, prices: FloatArray) -
     return dp.initial_value(transitions, optimal.values)
 
 
-def _nothing_to_do(transitions: Transitions, target: Target) -> MinFlow:
+def nothing_to_do(transitions: Transitions, target: Target) -> MinFlow:
+    """The answer for a target that asks for nothing."""
     shape = transitions.shape
     return MinFlow(target, 0.0, 0.0, np.zeros(shape.hsa), Policy.uniform(shape), np.zeros(0))
 
