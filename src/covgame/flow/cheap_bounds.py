@@ -15,6 +15,7 @@ a solver's proposals are.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -45,12 +46,14 @@ def cheap_bounds(
     target: Target,
     rounds: int = ROUNDS,
     visits: FloatHSA | IntArray | None = None,
+    seconds: float = math.inf,
 ) -> MinFlow:
     """Certified bounds on phi*, the better the more ``rounds``.
 
     ``visits``, of episodes that were played, give the policy to begin with. Bounds are looked at
     after 0, 1, 2, 3, 4, 6, 8, 12, 16, ... rounds, and the best on either side is kept: more rounds
-    never give worse ones. They end early when the two sides agree.
+    never give worse ones. They end early when the two sides agree, or after so many ``seconds``
+    (where somebody waits, and asked for that: the bounds are then another day's other bounds).
 
     Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy.
     """
@@ -59,19 +62,20 @@ def cheap_bounds(
         return nothing_to_do(transitions, target)
     # Numbers past double precision spoil a proposal, which the certificate then shows.
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        return _played(_Play.begun(transitions, target, visits), rounds)
+        return _played(_Play.begun(transitions, target, visits), rounds, time.monotonic() + seconds)
 
 
-def _played(play: _Play, rounds: int) -> MinFlow:
+def _played(play: _Play, rounds: int, ends: float) -> MinFlow:
     """The best that the averages prove at any of the looks at them."""
     best = play.first_look()
     for round_ in range(1, last_look(rounds) + 1):
         interruption.check()
         play.round(round_)
-        if last_look(round_) == round_:
+        late = time.monotonic() > ends
+        if last_look(round_) == round_ or late:
             best = best.combined(play.look())
-            if best.dual_gap <= GOOD_GAP:
-                break
+        if best.dual_gap <= GOOD_GAP or late:
+            break
     return best
 
 
@@ -183,7 +187,8 @@ class _Play:
 def _even(transitions: Transitions) -> FloatArray:
     """(S, A), the same probability for every action that a state has."""
     allowed = transitions.allowed_actions.astype(np.float64)
-    return allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
+    even: FloatArray = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
+    return even
 
 
 def _rounded_down(lower: float, transitions: Transitions, rows: int) -> float:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from covgame import interruption
 from covgame.arrays import sum_by_index
 from covgame.errors import Infeasible, Row, SolverFailed
 from covgame.flow.highs import Answer, LinearProgram, Method, solve
@@ -92,8 +93,9 @@ class MinFlow:
 def min_flow(transitions: Transitions, target: Target, natural: FloatHSA | None = None) -> MinFlow:
     """The minimum flow of a target (eq. min_flow_problem), certified.
 
-    Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy. Who solves
-    for many targets can compute ``natural_flow`` once and hand it in.
+    Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy, and within
+    ``interruption.time_limit`` also ``OutOfTime``. Who solves for many targets can compute
+    ``natural_flow`` once and hand it in.
     """
     check_reachable(target, transitions)
     if len(target) == 0:
@@ -151,6 +153,7 @@ def _proposals(
 ) -> Iterator[tuple[FloatHSA, FloatArray]]:
     """Flows and prices from the solver, by one method after another."""
     polytope = flow_polytope(transitions)
+    interruption.check()
     program = ScaledProgram(target, polytope, natural.sum(axis=2))
     failures: list[SolverFailed] = []
     solved = False
@@ -347,6 +350,7 @@ def natural_flow(transitions: Transitions, rounds: int = FEW_ROUNDS) -> FloatHSA
     reachable = dp.reachable(transitions)[:, :, None]
     spread = dp.occupancy(transitions, Policy.uniform(shape))
     for round_ in range(rounds):
+        interruption.check()
         through = np.maximum(spread.sum(axis=2, keepdims=True), SMALLEST_SPREAD)
         wanted = np.broadcast_to(np.where(reachable, 1.0 / through, 0.0), shape.hsa)
         response = dp.backward_induction(transitions, wanted)

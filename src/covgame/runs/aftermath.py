@@ -19,7 +19,7 @@ ASKED = ("environment", "epsilon", "delta", "seed", "preset")
 OPEN: dict[str, dict[str, Any]] = {
     "cover": {
         "covered": False,
-        **dict.fromkeys(("uncovered", "unreachable", "min_episodes", "ratio")),
+        **dict.fromkeys(("uncovered", "unreachable", "min_episodes", "min_episodes_is", "ratio")),
     },
     "explore": dict.fromkeys(("certified_error", "phases")),
     "identify": dict.fromkeys(("certified_gap", "value_lower", "value_upper", "policy", "phases")),
