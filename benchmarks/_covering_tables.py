@@ -37,17 +37,17 @@ def cheap_bound() -> str:
     content = _results.read("cheap_bound")
     solved_ones = [row for row in content["rows"] if "phi" in row]
 
-    def share(row: dict[str, Any], value: float) -> str:
-        return f"{value / row['phi']:.3f}"
+    def share(row: dict[str, Any], value: float | None) -> str:
+        return "-" if value is None else f"{value / row['phi']:.3f}"
 
     body = [
         [
             f"`{row['world']}`",
             f"`{row['target']}`",
             f"{row['cells']:,}",
-            share(row, row["own weights"]),
+            share(row, row.get("own weights")),
             *(share(row, bound) for bound in row["rounds"]),
-            "-" if row["estimate"] is None else share(row, row["estimate"]),
+            share(row, row["estimate"]),
             *_beside_the_run(row),
         ]
         for row in solved_ones

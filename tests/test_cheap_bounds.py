@@ -249,7 +249,9 @@ def test_whoever_asks_gets_phi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (run.min_episodes, run.min_episodes_is) == (exact, "exact")
     saved = json.loads((tmp_path / "result.json").read_text())
     assert (saved["min_episodes"], saved["min_episodes_is"]) == (exact, "exact")
-    assert cg.resume(tmp_path).to_dict()["min_episodes_is"] == "exact"  # it is part of what was asked
+    assert (
+        cg.resume(tmp_path).to_dict()["min_episodes_is"] == "exact"
+    )  # it is part of what was asked
 
 
 def test_who_does_not_wait_for_phi_keeps_the_bound(
