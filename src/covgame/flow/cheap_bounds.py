@@ -119,7 +119,7 @@ class _Play:
             policy = np.where(been, flow_policy(played).probabilities(), policy)
         first = dp.occupancy(transitions, Policy.stochastic(policy))
         spread = np.full(len(target), 1.0 / len(target))
-        value = float(spread @ (target.collected(first) / target.counts))
+        value = _mean(spread, target.collected(first) / target.counts)
         return cls(transitions, target, policy, first, spread, value)
 
     def round(self, number: int) -> None:
@@ -153,11 +153,11 @@ class _Play:
 
     def _answer_policy(self, gains: FloatArray) -> None:
         """Exponential weights on what rows have gained, the last round counted twice."""
-        self.value = float(self.spread @ gains)
+        self.value = _mean(self.spread, gains)
         if not self.value > 0:
             return
         loss = np.minimum(gains / self.value, LARGEST_LOSS)
-        self.variance += float(self.spread @ (loss - self.spread @ loss) ** 2)
+        self.variance += _mean(self.spread, (loss - _mean(self.spread, loss)) ** 2)
         self.losses += loss
         rate = RATE * math.sqrt(math.log(len(loss)) / self.variance) if self.variance > 0 else 1.0
         exponent = -rate * (self.losses + loss)
@@ -182,6 +182,11 @@ class _Play:
         prices = spread / self.target.counts
         found = certify(self.transitions, self.target, flow, prices, self.first)
         return replace(found, lower=_rounded_down(found.lower, self.transitions, len(prices)))
+
+
+def _mean(spread: FloatArray, values: FloatArray) -> float:
+    """The mean of values under q, in one thread: BLAS takes several, which wait on busy machines."""
+    return float((spread * values).sum())
 
 
 def _even(transitions: Transitions) -> FloatArray:
