@@ -349,7 +349,7 @@ def test_who_does_not_wait_for_phi_gets_the_rest(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("covgame.runs.coverage.min_flow", interrupted)
+        patched.setattr("covgame.runs.least.min_flow", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cg.cover("grid", "uniform:1/pair", out=tmp_path)
     answer = json.loads((tmp_path / "result.json").read_text())

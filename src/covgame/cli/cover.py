@@ -68,6 +68,11 @@ from covgame.sources.environments import as_environment
     "--adversary",
     help="py:MODULE:NAME, an adversary of your own in the place of ours.",
 )
+@click.option(
+    "--exact-bound",
+    is_flag=True,
+    help="Compute phi* itself also of more than 5,000 cells, which may take longer than the run.",
+)
 @failure_options
 @data_options
 @click.option(
@@ -94,6 +99,7 @@ def cover(
     stage_dependent: bool,
     planner: str | None,
     adversary: str | None,
+    exact_bound: bool,
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
@@ -113,7 +119,7 @@ def cover(
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout,
+        keep_observations, on_failure, step_timeout, exact_bound,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     if target is None:

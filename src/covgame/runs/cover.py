@@ -17,7 +17,7 @@ from covgame.jsonfile import check_content
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.coverage import Coverage
 from covgame.runs.given import AnyData, From, load_given, read_given
-from covgame.runs.playing import to_the_end
+from covgame.runs.playing import save_answer, to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_has_folder
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
 from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings
@@ -45,6 +45,7 @@ def cover(
     keep_observations: bool = False,
     on_failure: OnFailure = "stop",
     step_timeout: float | None = None,
+    exact_bound: bool = False,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
@@ -86,6 +87,9 @@ def cover(
             lists what failed, and how to get there.
         step_timeout: Seconds that a step or reset may take. The environment then plays in a process
             of its own, which is replaced when it hangs or dies.
+        exact_bound: Compute the lower bound phi* exactly, a linear program over all cells, also
+            where that takes longer than the run; otherwise ``run.min_episodes`` of more than 5,000
+            cells is a certified bound below it.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns, d3rlpy's
             arrays, ``minari:ID``). Their visits count, and only what is missing is played.
@@ -98,7 +102,8 @@ def cover(
 
     Returns:
         The run: ``run.n_episodes``, ``run.covered``, ``run.counts.visits`` (H x S x A),
-        ``run.uncovered``, ``run.min_episodes`` (the lower bound phi*, where the model is known).
+        ``run.uncovered``, ``run.min_episodes`` (the fewest that any method needs on average, where
+        the model is known) and ``run.min_episodes_is`` (``"exact"`` or ``"lower bound"``).
 
     Raises:
         BadInput: What was asked for makes no sense as it stands; the sentence says what to change.
@@ -115,7 +120,7 @@ def cover(
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout,
+        keep_observations, on_failure, step_timeout, exact_bound,
     )  # fmt: skip
     check_has_folder(settings, out)
     if target is None:
@@ -129,7 +134,15 @@ def cover(
     )
     if out is not None:
         create_folder(run, out)
-    return to_the_end(run, progress)
+    return solved_as_asked(to_the_end(run, progress))
+
+
+def solved_as_asked(run: Coverage) -> Coverage:
+    """The run with phi* itself, where that was asked for; it is saved with the answer."""
+    if run.settings.exact_bound and run.min_episodes_is == "lower bound":
+        run.solve_exactly()
+        save_answer(run)
+    return run
 
 
 def say_default() -> None:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from covgame.episodes import Block
 from covgame.errors import BadInput, Row
-from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
@@ -21,7 +20,9 @@ from covgame.game.growth import ByChance, Growth
 from covgame.pac.aliasing import Ways
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
+from covgame.runs import least
 from covgame.runs.given import Given
+from covgame.runs.least import Kind, Least
 from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
 from covgame.runs.settings import CoverSettings
 from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
@@ -35,9 +36,6 @@ from covgame.types import ANY, IntArray, Shape
 
 STEPS_TO_JUDGE = 1000
 """After so many steps it is noticed if more than half of them led to states never seen before."""
-
-LARGE = 20_000
-"""Above so many cells phi* takes a while, and nobody waits for it unasked."""
 
 
 @dataclass(eq=False, repr=False)
@@ -56,6 +54,7 @@ class Coverage(Run):
     def __post_init__(self) -> None:
         stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
         self.ways = Ways(self.source.shape.actions) if stepped else None
+        self._compared: dict[tuple[object, ...], Least] = {}  # by what it depends on, the last only
 
     # ------------------------------------------------------------------------ what there is
 
@@ -153,14 +152,50 @@ class Coverage(Run):
             "that covering will hardly end; a coarser map (--states) would help"
         )
 
-    @cached_property
+    @property
     def min_episodes(self) -> float | None:
-        """phi*(target); None if the model is unknown."""
-        if self.environment.model is None or self._too_late_to_ask():
-            return None
+        """phi*(target), or a lower bound on it (``min_episodes_is``); None if nobody knows."""
+        return self.least.episodes if self.least else None
+
+    @property
+    def min_episodes_is(self) -> Kind | None:
+        """``"exact"``, or ``"lower bound"`` where the world is large and nobody asked for more."""
+        return self.least.kind if self.least else None
+
+    @property
+    def least(self) -> Least | None:
+        """The fewest episodes that any method needs; None if the model is unknown."""
+        known = self._compared.get(self._question())
+        if known or self.environment.model is None or self._too_late_to_ask():
+            return known
         if self.given and isinstance(self.growth.request, SeenTransitions):
             return None  # what visits of pairs have left of transitions is a matter of chance
-        return min_flow(self.environment.model.transitions, self._to_play()).min_episodes
+        kernel, target = self.environment.model.transitions, self._to_play()
+        known = least.unasked(kernel, target, self.counts.visits, self.n_episodes)
+        self._compared = {self._question(): known}
+        return known
+
+    def solve_exactly(self) -> None:
+        """Have ``min_episodes`` exact, however long that takes: a linear program over all cells."""
+        if self.environment.model is not None and self.min_episodes_is == "lower bound":
+            exact = least.exactly(self.environment.model.transitions, self._to_play())
+            self._compared = {self._question(): exact}
+
+    def _question(self) -> tuple[object, ...]:
+        """What the fewest episodes depend on: a cheap bound also on how long was played."""
+        return (self.target, self.n_episodes if self.is_large else None)
+
+    @cached_property
+    def min_episodes_estimate(self) -> float | None:
+        """Where the model is unknown: about phi*, judged by what was learnt. No bound.
+
+        Only of a run that has covered its target; None also where it would be much work.
+        """
+        unknown = self.environment.model is None and self.transitions is None
+        if not (unknown and self.covered and self.n_episodes) or self._too_late_to_ask():
+            return None
+        learnt = replace(self.counts.kernel(), allowed=self.game.allowed)
+        return least.estimated(learnt, self._to_play(), self.counts.visits)
 
     def _to_play(self) -> Target:
         """What others have left to be played, all of it where they have collected nothing."""
@@ -184,25 +219,25 @@ class Coverage(Run):
 
     @property
     def bound_at_hand(self) -> float | None:
-        """phi*, if nobody has to wait for it."""
-        return self.min_episodes if not self.is_large or "min_episodes" in vars(self) else None
+        """``min_episodes``, if nobody has to wait for it."""
+        return self.min_episodes if not self.is_large or self._compared else None
 
     @property
     def is_large(self) -> bool:
         """Whether phi* takes a while."""
-        return self.target.shape.cells > LARGE
+        return least.is_large(self.target.shape)
 
     @property
     def ratio(self) -> float | None:
-        """Episodes played over phi*."""
+        """Episodes played over ``min_episodes``, so that a lower bound makes it an upper one."""
         if not self.min_episodes:
             return None
         ratio = self.n_episodes / self.min_episodes
         return ratio if math.isfinite(ratio) else None
 
     def to_dict(self, *, solve: bool = True) -> dict[str, Any]:
-        """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for phi*."""
-        known = solve or "min_episodes" in vars(self)
+        """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for any bound."""
+        known = solve or bool(self._compared)
         answer = {
             "environment": self.environment.name,
             "states": self.n_states,
@@ -213,6 +248,8 @@ class Coverage(Run):
             "unreachable": [[*row, bound] for row, bound in self.unreachable],
             **self.names.named(uncovered=self.uncovered, unreachable=self.unreachable),
             "min_episodes": self.min_episodes if known else None,
+            "min_episodes_is": self.min_episodes_is if known else None,
+            "min_episodes_estimate": self.min_episodes_estimate if known else None,
             "ratio": self.ratio if known else None,
             "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
             "aliased": [
@@ -232,9 +269,6 @@ class Coverage(Run):
         if self.transitions is not None:
             answer["uncovered_transitions"] = [[*move, n] for move, n in self.uncovered_transitions]
         return answer
-
-    def answer(self) -> dict[str, Any]:
-        return self.to_dict(solve=not self.is_large)
 
     def to_text(self) -> str:
         return coverage_text(self)

@@ -17,6 +17,8 @@ from covgame.game.own import Peer
 from covgame.game.planner import Planner
 from covgame.pac.learnt import LearntModel
 from covgame.runs import cover, learn
+from covgame.runs.cover import solved_as_asked
+from covgame.runs.coverage import Coverage
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
 from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
@@ -155,7 +157,8 @@ def resume(
     )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
-    return run if run.stopped is not None else to_the_end(run, progress)
+    run = run if run.stopped is not None else to_the_end(run, progress)
+    return solved_as_asked(run) if isinstance(run, Coverage) else run
 
 
 def take_up(

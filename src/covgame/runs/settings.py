@@ -49,7 +49,10 @@ class Changes:
 
 @dataclass(frozen=True)
 class CoverSettings:
-    """How to cover: all that decides which episodes are played, beside world and target."""
+    """How to cover: all that decides which episodes are played, beside world and target.
+
+    And one thing that does not, but is asked for with them: ``exact_bound``.
+    """
 
     seed: int = 0
     preset: CoverPreset = "default"
@@ -63,6 +66,7 @@ class CoverSettings:
     keep_observations: bool = False  # as they were shown, beside the numbers of states
     on_failure: OnFailure = "stop"  # of the environment
     step_timeout: float | None = None  # seconds that a step may take
+    exact_bound: bool = False  # phi* itself, however large the world is
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)

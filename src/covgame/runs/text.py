@@ -98,6 +98,8 @@ def coverage_facts(run: Coverage) -> Facts:
     facts += given_facts(run)
     if run.bound_at_hand:
         facts.append(("lower bound", _comparison(run)))
+    elif run.min_episodes_estimate:
+        facts.append(("estimate", _estimate(run, run.min_episodes_estimate)))
     if run.growth.request is not None and run.environment.model is None:
         facts.append(("states seen", _seen(run)))
     never = [str(row[1]) for row, _ in run.uncovered if isinstance(row[1], str)]
@@ -214,8 +216,19 @@ def _how(run: Coverage) -> str:
 def _comparison(run: Coverage) -> str:
     least = number(run.min_episodes or 0.0)
     left = "what the data lack takes " if run.given else ""
-    bound = f"{left}{least} on average for any method that always covers (phi*)"
-    return f"{bound}: {run.ratio:.3f} times that" if run.covered else bound
+    bound = f"{left}{least} on average for any method that always covers"
+    if run.min_episodes_is == "exact":
+        bound = f"{bound} (phi*)"
+        return f"{bound}: {run.ratio:.3f} times that" if run.covered else bound
+    more = "--exact-bound computes phi* itself"
+    times = f"this run took at most {run.ratio:.3f} times the least possible; "
+    return f"at least {bound}; {times if run.covered else ''}{more}"
+
+
+def _estimate(run: Coverage, least: float) -> str:
+    about = f"on what was learnt, about {number(float(f'{least:.2g}'))} episodes are the least"
+    left = " for what the data lacked" if run.given else ""
+    return f"{about}{left}: {run.n_episodes / least:.1f} times that (an estimate, not a bound)"
 
 
 def _map(run: Coverage) -> list[str]:
