@@ -185,7 +185,7 @@ class _Play:
 
 
 def _mean(spread: FloatArray, values: FloatArray) -> float:
-    """The mean of values under q, in one thread: BLAS takes several, which wait on busy machines."""
+    """The mean of values under q, in one thread: those of BLAS wait for each other."""
     return float((spread * values).sum())
 
 
