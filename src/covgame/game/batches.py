@@ -18,6 +18,9 @@ from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
 from covgame.types import FloatArray, Policy
 
+DRAWN = 6
+"""The stream of random numbers for what to do where nobody has been."""
+
 PlanFor = Callable[[FloatArray], Policy]
 """From the weights of rows to a policy."""
 
@@ -57,6 +60,8 @@ class UnderWay:
     def plan(self, ticket: int, episodes: int, kernel: Transitions | None = None) -> Policy:
         """The policy for so many episodes, under way as ``ticket`` until they ``arrive``."""
         policy = self.plan_for(self._weights(kernel))
+        if self.departed and self.anticipates:
+            policy = self._drawn_where_nobody_was(policy, ticket)
         self.departed[ticket] = _Departed(policy, episodes, self.game.target, np.zeros(0))
         return policy
 
@@ -88,6 +93,16 @@ class UnderWay:
         collected = game.collected + self.expected(kernel)
         weights = anticipated_weights(game.adversary, game.target, game.state, collected)
         return weights if weights.any() else game.state.weights
+
+    def _drawn_where_nobody_was(self, policy: Policy, ticket: int) -> Policy:
+        """Other actions for every ticket in states never seen, where one plan is like another."""
+        new = np.flatnonzero(~self.game.counts.visits.any(axis=(0, 2)))
+        if policy.is_stochastic or not new.size:
+            return policy
+        table = policy.table.copy()
+        rng = np.random.default_rng([DRAWN, ticket])
+        table[:, new] = rng.integers(policy.actions, size=(len(table), new.size))
+        return Policy.deterministic(table, policy.actions)
 
     def _readable_plan(self, weights: FloatArray) -> Policy:
         return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))

@@ -142,8 +142,7 @@ class TeamPlayer(SteppedPlayer):
             self.known[worker] = states.size
         self.assigned[worker].append(flight)
         job = flight.job
-        policy = job.policy.first(states.size)
-        self.team.send(worker, replace(job, news=news, policy=_compact(policy)))
+        self.team.send(worker, replace(job, news=news, policy=_compact(job.policy)))
 
     # -------------------------------------------------------------------------- what comes back
 
@@ -169,13 +168,14 @@ class TeamPlayer(SteppedPlayer):
             self.inbox.extendleft(reversed(self.held))
             self.held.clear()
         while self.inbox:
-            flight, rest = self.inbox[0]
-            waits = chances_turn and not flight.by_chance
-            if rest and not waits:
-                return flight, rest.popleft()
-            self.inbox.popleft()
-            if rest:
+            flight, rest = self.inbox.popleft()
+            if chances_turn and not flight.by_chance:
                 self.held.append((flight, rest))
+                continue
+            outcome = rest.popleft()
+            if rest:
+                self.inbox.appendleft((flight, rest))
+            return flight, outcome
         return None
 
     def _count(self, flight: _Flight, episode: Episode) -> Episode:

@@ -28,7 +28,7 @@ class Teamed(Protocol):
     """Settings that say who plays."""
 
     @property
-    def workers(self) -> int: ...  # noqa: D102
+    def workers(self) -> int: ...
 
     @property
     def engine(self) -> str: ...
@@ -89,9 +89,7 @@ def check_workers(settings: Teamed) -> None:
     """How many play at once, and where."""
     workers = settings.workers
     if not is_whole(workers) or not 1 <= workers <= MOST_WORKERS:
-        raise BadInput(
-            f"--workers is a whole number from 1 to {MOST_WORKERS:,}, not {workers!r}"
-        )
+        raise BadInput(f"--workers is a whole number from 1 to {MOST_WORKERS:,}, not {workers!r}")
     if settings.address is not None and settings.engine != "ray":
         raise BadInput("--address is where a Ray cluster is; say --engine ray as well")
     if settings.plays_in_team and settings.play != "exact":

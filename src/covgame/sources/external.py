@@ -216,9 +216,7 @@ class ExternalSource:
 
     def take_for_an_end(self, failure: Failure) -> None:
         """Note a failure with which an episode ends that counts; perhaps it is avoided now."""
-        avoided = (
-            self.on_failure == "avoid" and self._fails_mostly(failure) and self.avoid(failure)
-        )
+        avoided = self.on_failure == "avoid" and self._fails_mostly(failure) and self.avoid(failure)
         self.set_aside(replace(failure, then="avoided" if avoided else "recorded"))
 
     def in_words(self, failure: Failure, *, last: bool = False) -> str:

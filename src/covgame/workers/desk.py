@@ -40,16 +40,15 @@ class Recipe:
         """For an environment that is known here."""
         if not environment.by_name:
             return cls(environment.horizon, copied=environment, **how)
-        return cls(environment.horizon, environment.name, **environment.reading.texts(), **how)
+        texts: dict[str, Any] = environment.reading.texts()
+        return cls(environment.horizon, environment.name, **texts, **how)
 
     def open(self, *, apart: bool = False) -> ExternalSource:
         """The environment, in a process of its own if it hangs or was seen to end processes."""
         sys.path += [place for place in self.path if place not in sys.path]
         environment = self.copied
         if environment is None:
-            environment = make(
-                self.name, self.horizon, states=self.states, actions=self.actions
-            )
+            environment = make(self.name, self.horizon, states=self.states, actions=self.actions)
         # What to do about a failure that counts as an episode is for who plans to decide.
         on_failure: OnFailure = "stop" if self.on_failure == "stop" else "record"
         care = Care(on_failure, self.seconds, apart=apart)
