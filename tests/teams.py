@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
-from covgame.sources.external import ExternalSource
 from covgame.types import Policy
-from covgame.workers.desk import Recipe
 from covgame.workers.jobs import Job, Lost, News, Report, Team
 
 SLOW = 40
@@ -90,8 +90,10 @@ def reports(team: Team, count: int) -> list[Any]:
     raise AssertionError(f"only {len(found)} of {count} reports came")
 
 
-def source_of(recipe: Recipe) -> ExternalSource:
-    return recipe.open()
+def seeds_of(run: Path) -> list[int]:
+    """Of the episodes of a run."""
+    table = pq.read_table(run / "episodes").to_pydict()
+    return list(dict(zip(table["episode"], table["seed"], strict=True)).values())
 
 
 class LikeRay:

@@ -15,7 +15,7 @@ from covgame.workers.desk import Recipe
 from covgame.workers.jobs import Lost
 from covgame.workers.on_ray import RayTeam
 from tests.rooms import whatever_is_said
-from tests.teams import SLOW, WORLDS, job_for, reports
+from tests.teams import SLOW, WORLDS, job_for, reports, seeds_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -48,21 +48,23 @@ def test_a_worker_that_is_killed_is_replaced_and_the_run_covers(
 ) -> None:
     struck: list[int] = []
 
-    def strike(player: TeamPlayer) -> None:
+    hand_out = TeamPlayer._hand_out
+
+    def strike_and_hand_out(player: TeamPlayer) -> None:
         team: Any = player.team
         if player.game.counts.n_episodes >= 5 and not struck:
             struck.append(team.pid(0))
             os.kill(struck[0], signal.SIGKILL)
+        hand_out(player)
 
-    whole = TeamPlayer._hand_out
-    monkeypatch.setattr(TeamPlayer, "_hand_out", lambda self: (strike(self), whole(self))[1])
+    monkeypatch.setattr(TeamPlayer, "_hand_out", strike_and_hand_out)
     run = cg.cover(
         f"{module}:Slow", "uniform:10/pair", workers=2, engine="ray", out=tmp_path / "run"
     )
     assert struck
     assert run.covered
-    seeds = run.steps(["episode", "seed"]).to_pandas().groupby("episode").seed.first()
-    assert seeds.is_unique
+    assert len(set(seeds_of(tmp_path / "run"))) == run.n_episodes
+    assert [one.died for one in run.failures] == [True]
 
 
 def test_actors_play_jobs_in_order_and_are_replaced(module: str) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from benchmarks import _virtual
 
@@ -34,7 +33,7 @@ from covgame.workers.local import LocalTeam
 from covgame.workers.on_ray import RayTeam
 from covgame.workers.sizing import MOST_EACH, Pace
 from tests.rooms import whatever_is_said
-from tests.teams import SLOW, WORLDS, LikeRay, job_for, reports, right
+from tests.teams import SLOW, WORLDS, LikeRay, job_for, reports, right, seeds_of
 
 KINDS = ["by name", "copied", "like Ray"]
 
@@ -252,11 +251,6 @@ def test_a_run_with_workers_covers_and_counts_again_to_the_same(tmp_path: Path) 
         assert episode.observations is not None
         assert len(episode.observations) == len(episode) + 1
         assert [label_of_key(one) for one in episode.observations[:-1]] == list(episode.states)
-
-
-def seeds_of(run: Path) -> list[int]:
-    table = pq.read_table(run / "episodes").to_pydict()
-    return list(dict(zip(table["episode"], table["seed"], strict=True)).values())
 
 
 def test_no_seed_comes_twice_in_a_run_that_goes_on(tmp_path: Path) -> None:

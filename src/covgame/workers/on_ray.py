@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import threading
 import time
 from collections import deque
@@ -105,7 +106,7 @@ class RayTeam:
 
 
 def connected(address: str | None, workers: int) -> Any:
-    """Ray, connected to a cluster, or to one that is started here and listens to nobody else."""
+    """Ray, connected to a cluster, or to one that is started here, for this run alone."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -124,15 +125,15 @@ def begun(ray: Any, how: dict[str, Any], seconds: float = SECONDS_TO_START) -> A
     """Start Ray, or join it; tried again, and not for ever."""
     until, error = time.monotonic() + seconds, "it did not answer"
     for _ in range(TRIES):
-        failed: list[BaseException] = []
-        thread = threading.Thread(target=_try, args=(ray, how, failed), daemon=True)
-        thread.start()
-        thread.join(max(0.0, until - time.monotonic()))
-        if thread.is_alive():
+        answer: queue.Queue[BaseException | None] = queue.Queue()
+        threading.Thread(target=_try, args=(ray, how, answer), daemon=True).start()
+        try:
+            failed = answer.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
             break
-        if not failed:
+        if failed is None:
             return ray
-        error = said(failed[0])
+        error = said(failed)
         with contextlib.suppress(Exception):
             ray.shutdown()
     where = how.get("address", "on this machine")
@@ -142,8 +143,11 @@ def begun(ray: Any, how: dict[str, Any], seconds: float = SECONDS_TO_START) -> A
     )
 
 
-def _try(ray: Any, how: dict[str, Any], failed: list[BaseException]) -> None:
+def _try(ray: Any, how: dict[str, Any], answer: queue.Queue[BaseException | None]) -> None:
     try:
         ray.init(**how)
     except BaseException as error:
-        failed.append(error)
+        answer.put(error)
+        return
+    answer.put(None)
+    threading.Event().wait()  # what Ray has started ends with the thread that did
