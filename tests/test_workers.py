@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -417,6 +418,17 @@ def test_ray_needs_names_and_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"covgame\[ray\]"):
         cg.cover("py:team_worlds:Rooms", "uniform:1/pair", engine="ray")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"), [("127.0.0.1:9", "no Ray cluster listens"), ("nowhere", "auto or HOST")]
+)
+def test_an_address_where_nobody_listens_is_said(
+    address: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+    with pytest.raises(cg.CovgameError, match=words):
+        cg.cover("py:team_worlds:Rooms", "uniform:1/pair", engine="ray", address=address)
 
 
 def test_ray_is_tried_again_and_not_for_ever() -> None:

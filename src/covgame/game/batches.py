@@ -29,7 +29,7 @@ def plan_batch(
     game: Game, policies: int, episodes_each: int, plan: PlanFor | None = None
 ) -> list[Policy]:
     """Policies for the next ``policies * episodes_each`` episodes; the first is ``game.ask()``."""
-    under_way = UnderWay(game, plan)
+    under_way = UnderWay(game, plan, draws=False)
     kernel = game.counts.kernel() if policies > 1 else None
     return [under_way.plan(number, episodes_each, kernel) for number in range(policies)]
 
@@ -48,19 +48,26 @@ class UnderWay:
     """What was planned and has not come back: whoever plans next counts on it.
 
     With ``anticipates`` False everybody gets the plan on what was counted, whatever is under way.
+    With ``draws`` the plans differ where nobody has been: nothing is expected there, so that all
+    would do the same.
     """
 
     def __init__(
-        self, game: Game, plan: PlanFor | None = None, *, anticipates: bool = True
+        self,
+        game: Game,
+        plan: PlanFor | None = None,
+        *,
+        anticipates: bool = True,
+        draws: bool = True,
     ) -> None:
-        self.game, self.anticipates = game, anticipates
+        self.game, self.anticipates, self.draws = game, anticipates, draws
         self.plan_for: PlanFor = plan or self._readable_plan
         self.departed: dict[int, _Departed] = {}
 
     def plan(self, ticket: int, episodes: int, kernel: Transitions | None = None) -> Policy:
         """The policy for so many episodes, under way as ``ticket`` until they ``arrive``."""
         policy = self.plan_for(self._weights(kernel))
-        if self.departed and self.anticipates:
+        if self.departed and self.anticipates and self.draws:
             policy = self._drawn_where_nobody_was(policy, ticket)
         self.departed[ticket] = _Departed(policy, episodes, self.game.target, np.zeros(0))
         return policy

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from covgame.errors import EnvironmentFailed, MissingExtra
+from covgame.errors import BadInput, EnvironmentFailed, MissingExtra
 from covgame.imports import said
 from covgame.workers.desk import Desk, Recipe
 from covgame.workers.jobs import Job, Lost, Report
@@ -24,6 +25,7 @@ TRIES = 3
 """Ray does not always find its own ports in time; the next try mostly does."""
 
 SECONDS_TO_START = 120.0
+SECONDS_TO_ANSWER = 10.0
 
 
 class Seat:
@@ -112,6 +114,8 @@ def connected(address: str | None, workers: int) -> Any:
         import ray
     except ImportError:
         raise MissingExtra("ray", "--engine ray") from None
+    if address is not None:
+        _check_there(address)
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         here = {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
@@ -119,6 +123,22 @@ def connected(address: str | None, workers: int) -> Any:
     else:
         how["address"] = address
     return begun(ray, how)
+
+
+def _check_there(address: str) -> None:
+    """Somebody has to listen: Ray itself ends the whole process if nobody does."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        if address != "auto":
+            raise BadInput(f"--address is auto or HOST:PORT, not {address!r}")
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise EnvironmentFailed(
+            f"no Ray cluster listens at {address} ({error}); start one (ray start --head), or "
+            "leave out --address"
+        ) from error
 
 
 def begun(ray: Any, how: dict[str, Any], seconds: float = SECONDS_TO_START) -> Any:
