@@ -88,7 +88,8 @@ def beside_measurements(paces: dict[str, Any], overhead: float) -> list[dict[str
 def on_paper(costs: list[dict[str, Any]], telling: float, overhead: float) -> list[dict[str, Any]]:
     """Where nobody has measured."""
     cells = np.array([row["cells"] for row in costs], dtype=float)
-    slope, base = np.polyfit(cells, [row["planning"] for row in costs], 1)
+    per_plan = [row["planning"] + row["telling"] - telling for row in costs]
+    slope, base = (float(number) for number in np.polyfit(cells, per_plan, 1))
     rows = []
     for name, how in ON_PAPER:
         plant = Plant(

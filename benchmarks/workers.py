@@ -35,7 +35,7 @@ SEEDS = 3
 FEW, MANY = 10, 50
 WORKERS = [1, 2, 4, 8]
 STEPS = [(100, "no"), (1_000, "no"), (10_000, "no"), (100, "yes"), (1_000, "yes")]
-SECONDS = 6.0
+SECONDS = 4.0
 """About so long one worker plays, at least ``LEAST`` episodes for each of the largest team."""
 
 LEAST = 12
@@ -134,6 +134,7 @@ def save(name: str, found: dict[str, list[dict[str, Any]]]) -> None:
     """What was measured now; what was not stays as it was."""
     place = _results.RESULTS / f"{name}.json"
     before = _results.read(name) if place.exists() else {}
+    before["plans"] = before.get("rows", [])
     kept = {part: rows or before.get(part, []) for part, rows in found.items()}
     _results.write(name, kept.pop("plans"), **kept)
 

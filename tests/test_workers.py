@@ -417,7 +417,8 @@ def test_ray_needs_names_and_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         cg.cover(team_worlds.Rooms(), "uniform:1/pair", engine="ray")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"covgame\[ray\]"):
-        cg.cover("py:team_worlds:Rooms", "uniform:1/pair", engine="ray")
+        cg.cover("py:team_worlds:Rooms", "uniform:1/pair", engine="ray", out="run")
+    assert not Path("run").exists()
 
 
 @pytest.mark.parametrize(

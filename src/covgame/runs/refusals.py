@@ -117,6 +117,10 @@ def check_can_be_shared(environment: Environment, settings: Teamed) -> None:
             f"Ray makes environments on other machines, by name: gym:NAME or py:MODULE:FACTORY; "
             f"{environment.name} is an object of this program"
         )
+    if settings.engine == "ray":
+        from covgame.workers.on_ray import library
+
+        library()
 
 
 def check_choice(name: str, value: str | None, choices: Sequence[str | None]) -> None:

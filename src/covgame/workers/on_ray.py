@@ -107,13 +107,19 @@ class RayTeam:
         self.ray.shutdown()
 
 
-def connected(address: str | None, workers: int) -> Any:
-    """Ray, connected to a cluster, or to one that is started here, for this run alone."""
+def library() -> Any:
+    """Ray, if it is installed; nobody is told that it is used."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
     except ImportError:
         raise MissingExtra("ray", "--engine ray") from None
+    return ray
+
+
+def connected(address: str | None, workers: int) -> Any:
+    """Ray, connected to a cluster, or to one that is started here, for this run alone."""
+    ray = library()
     if address is not None:
         _check_there(address)
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
