@@ -16,6 +16,7 @@ from covgame.cli.options import (
     failure_options,
     parse_columns,
     reading_options,
+    worker_options,
     world_and_target,
 )
 from covgame.cli.playing import finish
@@ -24,7 +25,7 @@ from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
 from covgame.runs.cover import start
 from covgame.runs.given import From
 from covgame.runs.saving import create_folder
-from covgame.runs.settings import CoverSettings
+from covgame.runs.settings import CoverSettings, Engine
 from covgame.sources.environments import as_environment
 
 
@@ -74,6 +75,7 @@ from covgame.sources.environments import as_environment
     help="Compute phi* itself also of more than 5,000 cells, which may take longer than the run.",
 )
 @failure_options
+@worker_options
 @data_options
 @click.option(
     "--out",
@@ -90,6 +92,9 @@ def cover(
     keep_observations: bool,
     on_failure: OnFailure,
     step_timeout: float | None,
+    workers: int,
+    engine: Engine,
+    address: str | None,
     seed: int,
     preset: Literal["default", "paper"],
     delta: float,
@@ -116,10 +121,11 @@ def cover(
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
       covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
       covgame cover riverswim:states=8 --target uniform:20 --from my-run --out more
+      covgame cover gym:Blackjack-v1 --horizon 10 --target uniform:20/pair --workers 4
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout, exact_bound,
+        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     if target is None:

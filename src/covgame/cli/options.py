@@ -132,6 +132,32 @@ def failure_options(command: Command, *, resumed: bool = False) -> Command:
     return command
 
 
+def worker_options(command: Command, *, resumed: bool = False) -> Command:
+    """``--workers``, ``--engine`` and ``--address``: who plays, and where."""
+    for option in (
+        click.option(
+            "--address", metavar="auto|HOST:PORT", help="Of a Ray cluster; else Ray starts here."
+        ),
+        click.option(
+            "--engine",
+            type=click.Choice(["local", "ray"]),
+            default=None if resumed else "local",
+            show_default=not resumed,
+            help="Workers are processes on this machine, or Ray's actors (an extra).",
+        ),
+        click.option(
+            "--workers",
+            type=int,
+            default=None if resumed else 1,
+            show_default=not resumed,
+            help="So many copies of ENV play at once; with several, episodes count as they end and "
+            "the same seed need not give the same run.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 COLUMNS = (
     "what their columns are called, as OURS=THEIRS: state=s,action=a,done=over; state=x+y makes a "
     "state of two columns."

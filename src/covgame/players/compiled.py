@@ -141,6 +141,7 @@ class CompiledGame:
         if not self._look():
             return self.game.ask()
         self.game.begin()
+        self._weigh_as_told()
         return self._plan(0, 0)
 
     def _plan(self, first_new: int, earliest: int) -> Policy:
@@ -159,6 +160,7 @@ class CompiledGame:
         if not self._look():
             return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
         self.reward[:] = self.game.cell_rewards(weights)
+        self.revised = True
         self._take_up_tables()
         policy = self._plan(0, 0)
         return Policy.deterministic(policy.table.copy(), policy.actions)
@@ -222,9 +224,7 @@ class CompiledGame:
         if not self.is_ready and (self.game.path or not self._look()):
             self.game.tell(episode)
             return
-        if self.revised:
-            self.reward[:] = self.game.cell_rewards(self.game.state.weights)
-            self.revised = False
+        self._weigh_as_told()
         cells = list(episode.cells(self.game.target.shape))
         if self.game.learns_within:
             self._hear_rest(cells, episode)
@@ -236,6 +236,12 @@ class CompiledGame:
         self._put_back()
         self.game.counts.n_episodes += 1
         self.game.begin()
+
+    def _weigh_as_told(self) -> None:
+        """Rewards as the adversary has them, after plans for other weights."""
+        if self.revised:
+            self.reward[:] = self.game.cell_rewards(self.game.state.weights)
+            self.revised = False
 
     def _count(self, steps: int) -> bool:
         """Count the episode on the path, unless there is no room."""

@@ -40,7 +40,7 @@ class SteppedPlayer:
             number = self.game.counts.n_episodes
             try:
                 if self.growth.leaves_to_chance(self.game):
-                    episode = self.source.play(_anything(self.game.target.shape), number)
+                    episode = self.source.play(anything(self.game.target.shape), number)
                 else:
                     episode = self.source.play(self.inner.ask(), number, self.inner.revise)
                 if self.note is not None:
@@ -88,6 +88,6 @@ class SteppedPlayer:
         self.inner.tell(episode)
 
 
-def _anything(shape: Shape) -> Policy:
+def anything(shape: Shape) -> Policy:
     """Uniformly random actions; of the forbidden ones none is drawn."""
     return Policy.stochastic(np.broadcast_to(1.0 / shape.actions, shape.hsa))

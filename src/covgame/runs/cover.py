@@ -18,9 +18,9 @@ from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_a
 from covgame.runs.coverage import Coverage
 from covgame.runs.given import AnyData, From, load_given, read_given
 from covgame.runs.playing import save_answer, to_the_end
-from covgame.runs.refusals import check_can_be_counted, check_has_folder
+from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, check_has_folder
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
-from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings
+from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings, Engine
 from covgame.sources.environments import as_environment
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
@@ -46,6 +46,9 @@ def cover(
     on_failure: OnFailure = "stop",
     step_timeout: float | None = None,
     exact_bound: bool = False,
+    workers: int = 1,
+    engine: Engine = "local",
+    address: str | None = None,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
@@ -90,6 +93,10 @@ def cover(
         exact_bound: Compute the lower bound phi* exactly, a linear program over all cells, also
             where that takes longer than the run; otherwise ``run.min_episodes`` of more than 5,000
             cells is a certified bound below it.
+        workers: So many environments play at once, each in a process of its own. With more than one
+            the same seed need not give the same run: episodes count in the order in which they end.
+        engine: ``"local"``, processes on this machine, or ``"ray"``, Ray's actors (an extra).
+        address: Of a Ray cluster, ``"auto"`` or ``"HOST:PORT"``; left out, Ray is started here.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns, d3rlpy's
             arrays, ``minari:ID``). Their visits count, and only what is missing is played.
@@ -120,7 +127,7 @@ def cover(
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout, exact_bound,
+        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address,
     )  # fmt: skip
     check_has_folder(settings, out)
     if target is None:
@@ -159,6 +166,7 @@ def start(
 ) -> Coverage:
     """A run before its first episode; ``data`` is what others have collected already."""
     environment = as_environment(env)
+    check_can_be_shared(environment, settings)
     if settings.play == "counts":
         check_can_be_counted(environment)
         if settings.has_own_players:
@@ -207,6 +215,8 @@ def reopen(
     known = {name: getattr(asked, name) for name in CoverSettings.__dataclass_fields__}
     known |= {"planner": planner, "adversary": adversary}
     settings = CoverSettings(**changes.over(known))
+    if environment.absent is None:
+        check_can_be_shared(environment, settings)
     source = environment.open(
         settings.seed,
         known=folder.load_states(),

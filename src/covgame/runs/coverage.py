@@ -263,6 +263,7 @@ class Coverage(Run):
             "cut_off": [list(row) for row in self.growth.cut],
             "given": [one.to_dict() for one in self.given],
             "seed": self.settings.seed,
+            "workers": self.settings.workers,
             "preset": self.settings.preset,
             "run": str(self.path) if self.path else None,
         }

@@ -116,6 +116,7 @@ def resume(
     target: Request | None = None,
     on_failure: OnFailure | None = None,
     step_timeout: float | None = None,
+    workers: int | None = None,
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
 ) -> Any:
@@ -132,6 +133,7 @@ def resume(
             as one goes: their groups are not known beforehand.
         on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
         step_timeout: From now on, in seconds (see ``covgame.cover``).
+        workers: From now on, so many at once (see ``covgame.cover``).
         trust: Import the code that the folder names (``py:module:name``): say so if the run is
             yours, or you have looked at that code.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
@@ -152,7 +154,7 @@ def resume(
         (False, True)
     """
     run = take_up(
-        path, Changes(max_episodes, on_failure, step_timeout),
+        path, Changes(max_episodes, on_failure, step_timeout, workers),
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
     if run.notice:

@@ -20,6 +20,7 @@ from covgame.runs.refusals import (
     check_common,
     check_positive,
     check_range,
+    check_workers,
     is_whole,
 )
 from covgame.targets.target import Target
@@ -27,6 +28,8 @@ from covgame.types import BoolArray
 
 CoverPreset = Literal["default", "paper"]
 CoverPlay = Literal["exact", "lazy", "counts"]
+
+Engine = Literal["local", "ray"]
 
 Command = Literal["explore", "identify"]
 LearnPreset = Literal["certified", "paper"]
@@ -40,6 +43,9 @@ class Changes:
     max_episodes: int | None = None
     on_failure: OnFailure | None = None
     step_timeout: float | None = None
+    workers: int | None = None
+    engine: Engine | None = None
+    address: str | None = None
 
     def over(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a run with these changes."""
@@ -67,17 +73,23 @@ class CoverSettings:
     on_failure: OnFailure = "stop"  # of the environment
     step_timeout: float | None = None  # seconds that a step may take
     exact_bound: bool = False  # phi* itself, however large the world is
+    workers: int = 1  # that play at once
+    engine: Engine = "local"  # where: processes on this machine, or Ray's actors
+    address: str | None = None  # of Ray's cluster; None: one of its own
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
         check_choice("the preset of cover", self.preset, get_args(CoverPreset))
         check_choice("play", self.play, get_args(CoverPlay))
         check_care(self.on_failure, self.step_timeout)
+        check_choice("--engine", self.engine, get_args(Engine))
+        check_workers(self)
         if self.on_failure == "avoid" and self.play == "lazy":
             raise BadInput("to avoid what fails is to plan anew; use --play exact")
         if not 0 <= self.min_reach <= 1:
             raise BadInput(f"--min-reach is a probability, not {self.min_reach!r}")
         object.__setattr__(self, "seed", int(self.seed))
+        object.__setattr__(self, "workers", int(self.workers))
         if self.max_episodes is not None:
             object.__setattr__(self, "max_episodes", int(self.max_episodes))
 
@@ -91,6 +103,11 @@ class CoverSettings:
             pooled = stationary and not self.stage_dependent
             game = default_game(target, pooled=pooled, allowed=allowed)
         return own_game(game, self.planner, self.adversary) if self.has_own_players else game
+
+    @property
+    def plays_in_team(self) -> bool:
+        """Whether episodes are played by workers, and not here."""
+        return self.workers > 1 or self.engine == "ray"
 
     @property
     def has_own_players(self) -> bool:

@@ -42,11 +42,12 @@ class Care:
     on_failure: OnFailure = "stop"
     seconds: float | None = None  # that a step may take; None: as long as it likes
     failures: Failures = field(default_factory=Failures)  # those that are known already
+    apart: bool = False  # in a process of its own, in any case
 
     @property
     def isolates(self) -> bool:
         """Whether it plays in a process of its own: it may hang, or has ended a process before."""
-        return self.seconds is not None or self.failures.any_death
+        return self.apart or self.seconds is not None or self.failures.any_death
 
 
 @dataclass(frozen=True, eq=False)
