@@ -5,6 +5,7 @@ An alias such as ``FloatHSA`` names the axes of an array: stages H, states S, ac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +63,13 @@ class Policy:
     """What to do at every stage and state.
 
     ``table`` holds an action per (h, s), or a probability per (h, s, a) if it is stochastic.
+    Where ``on_start`` is set, whoever plays calls it with the first state of an episode before the
+    first action: the table may be filled only where episodes have been.
     """
 
     table: npt.NDArray[Any]
     actions: int
+    on_start: Callable[[int], None] | None = None
 
     @classmethod
     def deterministic(cls, chosen: IntArray, actions: int) -> Policy:

@@ -137,10 +137,7 @@ class Game:
         self.path: list[int] = []  # its cells so far
         self.gains: Gains = {}  # and what they have collected
         self.learnt: list[tuple[int, int]] = []  # its steps that are counted already
-        self.agreement_before = (
-            self.counts.agreement.copy(),
-            self.counts.state_agreement.copy(),
-        )
+        self.agreement_before = self.counts.agreement_now()
         self.weights_now = self.state.weights
 
     def revise(self, cell: int, successor: int) -> Policy | None:
@@ -178,20 +175,26 @@ class Game:
         A row that may be visited at any stage loses weight with every visit, and all of it once
         it is covered; without this it would be collected again and again.
         """
-        if self.target.most_per_episode == 1 or self.revising is None:
-            return None
-        gains = self.gains
-        for row in self.target.rows_of_cell(self.path[-1]):
-            if self._should_replan(self.revising, row, gains[row]):
-                break
-        else:
+        if self.revising is None or not self.weights_fell():
             return None
         weights = self.state.weights.copy()
-        for row, gain in gains.items():
+        for row, gain in self.gains.items():
             if self.target.any_stage[row]:
                 n = float(self.collected[row] + gain)
                 weights[row] = self.revising.weight_of(self.target, self.state, row, n)
         return weights
+
+    def weights_fell(self) -> bool:
+        """Whether the last step of the episode changes what to go for."""
+        adversary, gains = self.revising, self.gains
+        return (
+            adversary is not None
+            and self.target.most_per_episode > 1
+            and any(
+                self._should_replan(adversary, row, gains[row])
+                for row in self.target.rows_of_cell(self.path[-1])
+            )
+        )
 
     def _should_replan(self, adversary: RevisesWithin, row: int, gain: int) -> bool:
         """Whether the last of an episode's visits to a row changes what to go for."""

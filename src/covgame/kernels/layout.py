@@ -41,6 +41,9 @@ EPISODE, LINKS, PLANNED, UNFOLLOWED, HEAVY, WHOLE = 0, 1, 2, 3, 4, 5
 """Tallies: the episode that is next, links, states planned, known ones not followed yet, plans in
 a row in which much was due, plans still to be made as a whole."""
 
+MET, VISITED, LEARNT = 0, 1, 2
+"""Of an episode that somebody else plays: rows met, steps whose visits are noted, steps learnt."""
+
 ANY = -1
 """In a table of actions: all of them are as good."""
 

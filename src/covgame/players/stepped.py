@@ -8,7 +8,7 @@ from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
-from covgame.players.compiled import inner_game
+from covgame.players.following import following_game
 from covgame.sources.external import ExternalSource
 from covgame.types import Policy, Shape
 
@@ -20,7 +20,7 @@ class SteppedPlayer:
         self.game, self.source = game, source
         self.growth = growth or Growth()
         self.growth.begin(game)
-        self.inner = inner_game(game)
+        self.inner = following_game(game)
         source.visits_of = self._visits_of
         self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
