@@ -124,9 +124,14 @@ class CompiledGame:
 
     def _put_back(self) -> None:
         """What are numbers in Python, after compiled code has changed them."""
-        state, (table, pool) = self.game.state, self.tables
+        state = self.game.state
         state.total, state.variance, state.rate, state.shift = self.memory.tolist()
         state.level = int(self.level[0])
+        self._put_back_places()
+
+    def _put_back_places(self) -> None:
+        """How much of the tables is used: whoever binds anew within an episode needs it."""
+        table, pool = self.tables
         table.used, pool.used = int(self.learnt.used[0]), int(self.learnt.pool_used[0])
 
     def ask(self) -> Policy:
@@ -193,6 +198,7 @@ class CompiledGame:
         first, last = len(game.learnt), len(game.path)
         self.amid_learning = True
         policy = self._plan(first, last)
+        self._put_back_places()
         game.learnt += zip(game.path[first:], path_next[first:last].tolist(), strict=True)
         self.amid_learning = False
         return policy

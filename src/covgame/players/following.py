@@ -93,6 +93,7 @@ class FollowingGame(CompiledGame):
         self.amid_learning = game.learns_within and first < h
         plan_on(*self._to_plan_on(h, state, changed=changed))
         if game.learns_within:
+            self._put_back_places()
             game.learnt += zip(game.path[first:h], self.path_next[first:h].tolist(), strict=True)
         self.amid_learning = False
 
