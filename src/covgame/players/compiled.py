@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from covgame.arrays import of_each_kind
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import BadInput
 from covgame.game.adversary import (
@@ -88,7 +89,7 @@ class CompiledGame:
         """Take up the arrays of the game; again when they have grown or were replaced."""
         game = self.game
         self.wanted = self._wanted()
-        self.reward = game.cell_rewards(game.state.weights)
+        self.reward = game.place_rewards(game.state.weights)
         self.workspace = layout.new_workspace(*game.target.shape.hsa, len(game.target))
         self.path, self.path_next = self.workspace.path, self.workspace.path_next
         self.pairs = game.target.shape.pairs
@@ -120,7 +121,7 @@ class CompiledGame:
     def _new_plan(self) -> Any:
         """A plan that follows the counts as they are; None where everything changes anyway."""
         follows = self.paper is None and self.majority is None
-        return layout.plan_cache(self.game.counts) if follows else None
+        return layout.plan_cache(self.game.counts, len(self.by_stage)) if follows else None
 
     def _put_back(self) -> None:
         """What are numbers in Python, after compiled code has changed them."""
@@ -156,7 +157,7 @@ class CompiledGame:
         """The policy for rows that weigh so much, on what is counted now."""
         if not self._look():
             return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
-        self.reward[:] = self.game.cell_rewards(weights)
+        self.reward[:] = self.game.place_rewards(weights)
         self._take_up_tables()
         policy = self._plan(0, 0)
         return Policy.deterministic(policy.table.copy(), policy.actions)
@@ -171,7 +172,7 @@ class CompiledGame:
         news = game.learns_within and self._is_news(cell, successor)
         weights = game.revised_weights()
         if weights is not None:
-            self.reward[:] = game.cell_rewards(weights)
+            self.reward[:] = game.place_rewards(weights)
             self.revised = True
         elif not news:
             return None
@@ -220,7 +221,7 @@ class CompiledGame:
             self.game.tell(episode)
             return
         if self.revised:
-            self.reward[:] = self.game.cell_rewards(self.game.state.weights)
+            self.reward[:] = self.game.place_rewards(self.game.state.weights)
             self.revised = False
         cells = list(episode.cells(self.game.target.shape))
         self.workspace.path[: len(cells)] = cells
@@ -258,17 +259,17 @@ class CompiledGame:
         game, target = self.game, self.game.target
         whole = isinstance(game.adversary, TargetAware)
         counts = target.whole_counts if whole else target.counts
-        cell_start, cell_row = target.by_cell
+        cell_start, cell_row = target.by_place
         return layout.TargetArrays(
             counts=counts,
-            log_counts=np.array([math.log(count) for count in counts.tolist()]),
+            log_counts=of_each_kind(math.log, counts),
             collected=game.collected,
             any_stage=target.any_stage,
             largest=float(counts.max(initial=0.0)) / target.most_per_episode,
             smallest=smallest_count(target),
             most=target.most_per_episode,
-            row_start=layout.row_starts(target.members.row, len(target)),
-            row_cell=target.members.cell,
+            row_start=layout.row_starts(target.places.row, len(target)),
+            row_cell=target.places.cell,
             cell_start=cell_start,
             cell_row=cell_row,
         )

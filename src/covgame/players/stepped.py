@@ -86,6 +86,7 @@ class SteppedPlayer:
             self.growth.make_room(self.game, room, self.source.allowed)
             self.inner.bind()
         self.inner.tell(episode)
+        self.growth.hear(self.game, episode)
 
 
 def _anything(shape: Shape) -> Policy:

@@ -56,6 +56,8 @@ class Coverage(Run):
     def __post_init__(self) -> None:
         stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
         self.ways = Ways(self.source.shape.actions) if stepped else None
+        self.steps_before = 0  # steps that were counted, but not kept block by block
+        self.steps_kept = 0
 
     # ------------------------------------------------------------------------ what there is
 
@@ -88,6 +90,7 @@ class Coverage(Run):
         self.given, self.growth.given = given, sum(one.episodes for one in given)
         for one in given:
             self.counts.include(one.counts)
+        self.steps_before = int(self.counts.visits.sum())
         self.game.grow(self.target)
 
     @property
@@ -145,7 +148,7 @@ class Coverage(Run):
                 "episodes are cut short before the last stage, so that pooled stages prove nothing "
                 "to be rare; --min-reach needs --stage-dependent here"
             )
-        steps = int(self.counts.visits.sum()) if self.source.discovers_states else 0
+        steps = self.steps_before + self.steps_kept if self.source.discovers_states else 0
         if steps < STEPS_TO_JUDGE or 2 * self.n_states <= steps:
             return None
         return (
@@ -292,6 +295,7 @@ class Coverage(Run):
         return True
 
     def keep(self, block: Block) -> None:
+        self.steps_kept += len(block.state)
         if self.ways is not None:
             self.ways.tell(block)
 
@@ -344,6 +348,7 @@ class Coverage(Run):
             stationary = self.source.stationary
             self.game = self.settings.new_game(target, stationary=stationary, allowed=self.allowed)
         restore_game(self.game, arrays)
+        self.steps_before = int(self.counts.visits.sum())
         self.growth.restore(arrays)
         if isinstance(self.source, ExternalSource):
             visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
