@@ -63,8 +63,8 @@ class Policy:
     """What to do at every stage and state.
 
     ``table`` holds an action per (h, s), or a probability per (h, s, a) if it is stochastic.
-    Where ``on_start`` is set, whoever plays calls it with the first state of an episode before the
-    first action: the table may be filled only where episodes have been.
+    The table may be filled only where episodes have been. So whoever plays says in which state one
+    begins, before the first action.
     """
 
     table: npt.NDArray[Any]
@@ -82,6 +82,11 @@ class Policy:
     @classmethod
     def uniform(cls, shape: Shape) -> Policy:
         return cls.stochastic(np.full(shape.hsa, 1.0 / shape.actions))
+
+    def begin(self, state: int) -> None:
+        """Hear in which state an episode begins."""
+        if self.on_start is not None and state < self.table.shape[1]:
+            self.on_start(state)
 
     @property
     def is_stochastic(self) -> bool:

@@ -355,7 +355,9 @@ def _are_among(values: IntArray, others: IntArray) -> BoolArray:
     if not len(others):
         return np.zeros(len(values), dtype=np.bool_)
     others = np.sort(others, kind="stable")
-    found: BoolArray = others[np.minimum(np.searchsorted(others, values), len(others) - 1)] == values
+    found: BoolArray = (
+        others[np.minimum(np.searchsorted(others, values), len(others) - 1)] == values
+    )
     return found
 
 

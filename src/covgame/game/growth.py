@@ -19,6 +19,7 @@ from covgame.errors import Row
 from covgame.game.avoiding import cut_off, without
 from covgame.game.game import Game
 from covgame.game.growing import Growing
+from covgame.game.size import size_of
 from covgame.types import ANY, BoolArray, BoolHS
 
 INTERVAL = 50
@@ -169,27 +170,23 @@ class Growth:
         """Hear of an episode that was just counted, which saves looking through all counts."""
         if self.seen is None or self.seen_until + 1 != game.counts.n_episodes:
             return
-        self._widen(game)
+        self.seen = _widened(self.seen, game.counts.shape.states)
         self.seen[np.arange(len(episode.state)), episode.state] = True
         self.seen_until += 1
 
     def _seen(self, game: Game) -> BoolHS:
         """The (stage, state) that some episode was in."""
         if self.seen is None or self.seen_until != game.counts.n_episodes:
-            self.seen = game.counts.visits.any(axis=2)
+            self.seen = np.logical_or.reduce(game.counts.visits, axis=2)
             self.seen_until = game.counts.n_episodes
-        self._widen(game)
+        self.seen = _widened(self.seen, game.counts.shape.states)
         return self.seen
-
-    def _widen(self, game: Game) -> None:
-        """There may be room for more states now."""
-        assert self.seen is not None  # noqa: S101 - for the type checker
-        more = game.counts.shape.states - self.seen.shape[1]
-        if more:
-            self.seen = np.pad(self.seen, ((0, 0), (0, more)))
 
     def make_room(self, game: Game, states: int, allowed: BoolArray | None) -> None:
         """Build the target anew, for so many states."""
+        counts = game.counts
+        size = size_of(game.target, states, pooled=counts.pooled, borrowing=counts.pool is not None)
+        size.require_memory()
         self._allow(game, states, allowed)
         target = game.target
         if self.request is not None:
@@ -244,6 +241,12 @@ class Growth:
         dropped = self._left_out_rows()
         kept = [tuple(row) not in dropped for row in game.target.rows.tolist()]
         game.grow(game.target.keep(np.array(kept, dtype=np.bool_)))
+
+
+def _widened(seen: BoolHS, states: int) -> BoolHS:
+    """The same with room for more states."""
+    more = states - seen.shape[1]
+    return np.pad(seen, ((0, 0), (0, more))) if more else seen
 
 
 def _asked_for(game: Game) -> BoolHS:

@@ -25,7 +25,10 @@ PER_ROW = 128
 """Of a target: what it asks for, has collected and weighs, and where its members are listed."""
 
 PER_PLACE = 32
-"""A pair, or a cell where the target tells stages apart: what it earns, and the largest of these."""
+"""A pair, or a cell where the target tells stages apart: what it earns, and the largest."""
+
+PER_NAME = 600
+"""A state that is discovered: its observation, key and label."""
 
 LEAST_BYTES = 64 * 2**20
 """Python, its libraries and compiled code are not counted; below this nothing else matters."""
@@ -73,9 +76,9 @@ class Size:
         available = physical_memory()
         if self.bytes > available:
             raise TooLarge(
-                f"a game of {self.cells:,} cells takes about {self.bytes / 2**30:,.0f} GiB and this "
-                f"machine has {available / 2**30:,.0f} GiB; use a shorter --horizon, a coarser map "
-                "of states, or a target over pairs on a stationary world"
+                f"a game of {self.cells:,} cells takes about {self.bytes / 2**30:,.1f} GiB and "
+                f"this machine has {available / 2**30:,.0f} GiB; use a shorter --horizon, a coarser "
+                "map of states, or a target over pairs on a stationary world"
             )
 
 
@@ -91,12 +94,12 @@ def size_of(target: Target, states: int, *, pooled: bool, borrowing: bool) -> Si
         for world, number in ((shape, rows), (more, rows_more))
     )
     seconds = 2 * SECONDS_PER_CELL * shape.cells
-    return Size(shape.cells, LEAST_BYTES + int(taken), seconds, int(with_one_more - taken))
+    return Size(
+        shape.cells, LEAST_BYTES + int(taken), seconds, int(with_one_more - taken) + PER_NAME
+    )
 
 
-def _bytes(
-    shape: Shape, rows: float, *, stage_free: bool, pooled: bool, borrowing: bool
-) -> float:
+def _bytes(shape: Shape, rows: float, *, stage_free: bool, pooled: bool, borrowing: bool) -> float:
     tables = (shape.pairs if pooled else shape.cells) + (
         shape.pairs if borrowing and not pooled else 0
     )

@@ -240,9 +240,7 @@ def plan_on(  # type: ignore[no-untyped-def]
         for step in range(first_new, h):
             learn(learnt, cache, step, workspace.path[step], workspace.path_next[step])
         episode[LEARNT] = h
-    keep_plan(
-        learnt, wanted, weighing, workspace, cache, optimism, h, s, n_met, first_new
-    )
+    keep_plan(learnt, wanted, weighing, workspace, cache, optimism, h, s, n_met, first_new)
 
 
 @for_python

@@ -185,8 +185,17 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
                 best, visits.shape[2],
             )  # fmt: skip
             _range_aware(
-                reward[h * apart], mean, square, observed, share, doubted, best, remaining, b,
-                promise, q,
+                reward[h * apart],
+                mean,
+                square,
+                observed,
+                share,
+                doubted,
+                best,
+                remaining,
+                b,
+                promise,
+                q,
             )
         else:
             _paper_optimism(

@@ -320,7 +320,7 @@ class CompiledPlayer(CompiledGame):
         """Start from the counts as they are: somebody else may have changed them."""
         if self.is_ready:
             self.tables_kernel.refresh(self.learnt)
-        self.plan_cache = self._new_plan() if self.incremental else None
+        self.plan_cache: Any = self._new_plan() if self.incremental else None
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""

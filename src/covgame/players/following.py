@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from covgame.episodes import Episode
 from covgame.game.game import Game
 from covgame.kernels import layout
 from covgame.players.compiled import CompiledGame, is_compiled
@@ -22,7 +21,7 @@ class FollowingGame(CompiledGame):
     """``CompiledGame`` whose policies say what to do where episodes have been seen to lead.
 
     A state in which an episode is for the first time at a stage is planned as it is entered:
-    ``Policy.on_start`` and ``revise`` hear of it. The players of the paper, which change everything
+    ``Policy.begin`` and ``revise`` hear of it. The players of the paper, which change everything
     after every episode, are planned as before.
     """
 

@@ -18,6 +18,7 @@ from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
+from covgame.game.size import Size
 from covgame.pac.aliasing import Ways
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
@@ -100,6 +101,16 @@ class Coverage(Run):
         for one in self.given:
             visits[:, : one.visits.shape[1]] += one.visits
         return visits
+
+    @property
+    def size(self) -> Size:
+        """What the game takes of memory, and of time before an episode."""
+        return self.settings.size_of(self.target, stationary=self.source.stationary)
+
+    @property
+    def size_words(self) -> str | None:
+        """A sentence about it, if there is something to prepare for."""
+        return self.size.words(discovers=self.source.discovers_states)
 
     @property
     def covered(self) -> bool:

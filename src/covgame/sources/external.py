@@ -278,8 +278,7 @@ class ExternalSource:
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         ended_in: int | None = None
         cut_short = False
-        if policy.on_start is not None and state < known:
-            policy.on_start(state)
+        policy.begin(state)
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
             path.append((state, action))
