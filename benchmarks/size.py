@@ -1,15 +1,18 @@
 """How large it may be: time of an episode and memory, from a thousand to ten million cells.
 
-    python3 dev.py bench size [--quick]
+    python3 dev.py bench size [--quick | --million]
 
-Three measurements, each size in a process of its own. *Simulated*: grids with 20 stages, every pair
-wanted, beside planning everything before each episode, and beside backward induction on dense
-arrays. *Found*: a torus whose states show only as one goes, stepped in Python. *Long*: environments
-of others with long horizons, to their end. What rlberry takes stands in public_code.json.
+Three measurements, each size in a process of its own. *Simulated*: grids that can be crossed within
+an episode, and garnets, where nearly everything leads to nearly everything; every pair is wanted.
+Beside planning everything before each episode, and beside backward induction on dense arrays.
+*Found*: a torus whose states show only as one goes, stepped in Python. *Long*: environments of
+others with long horizons, to their end. What rlberry takes stands in public_code.json. --million
+adds a million states that are found to what was measured before, which takes long.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import statistics
@@ -25,20 +28,21 @@ import covgame as cg
 from benchmarks import _results
 from covgame.comparison.dense import DensePlanner
 from covgame.game.presets import default_game
+from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.report.figures import new_figure, save_figure
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request
 
-STAGES, ACTIONS = 20, 4
 SIZES = [10**3, 10**4, 10**5, 10**6, 10**7]
-LARGEST_DENSE = 10**5
-"""A dense kernel of a million cells would take 31 GB of memory."""
+LARGEST_DENSE = 10**6
+"""Of a grid of ten million cells one dense plan takes minutes, of such a garnet 1 TB of memory."""
 
-SECONDS = 6.0
+ACTIONS = 4
+SECONDS = 4.0
 """Of play for every size and method, at least four episodes."""
 
-FOUND = [10**4, 10**5]
+FOUND, MILLION = [10**4, 10**5], 10**6
 FOUND_STAGES = 50
 LONG = [
     ("gym:MountainCar-v0", 200, "bins:12x8", "uniform:10/pair"),
@@ -47,9 +51,10 @@ LONG = [
     ("KeyCorridorS3R3", 200, None, "uniform:1/pair"),
     ("MultiRoom-N4-S5", 80, None, "uniform:1/pair"),
 ]
-LONGEST = 60.0
+LONGEST = 40.0
 OURS, WHOLE, DENSE = "only what has changed", "planning everything", "dense arrays"
-MINUTES_PER_PROCESS = 10
+LINES = {"grid": "o-", "garnet": "v:"}
+MINUTES_PER_PROCESS = 60
 
 
 class Torus:
@@ -72,11 +77,20 @@ class Torus:
         return (self.x, self.y), 0.0, False, False, {}
 
 
-def simulated(cells: int, method: str) -> dict[str, Any]:
-    """Milliseconds of an exact episode, from the beginning on and in the middle of a run."""
-    side = round(math.sqrt(cells / (STAGES * ACTIONS)))
-    model = cg.make(f"grid:rows={side},columns={side},horizon={STAGES}").require_model("")
-    about = {"kind": "simulated", "method": method, "cells": model.shape.cells}
+def world(kind: str, cells: int) -> TabularMDP:
+    """Of about so many cells, all within reach: a grid of side n has 2n stages."""
+    side, states = round((cells / (2 * ACTIONS)) ** (1 / 3)), cells // 40
+    name = {
+        "grid": f"grid:rows={side},columns={side},horizon={2 * side}",
+        "garnet": f"garnet:states={states},actions=2,horizon=20,branching=2,stationary=true",
+    }[kind]
+    return cg.make(name).require_model("a benchmark")
+
+
+def simulated(kind: str, cells: int, method: str) -> dict[str, Any]:
+    """Milliseconds of an exact episode in the second half of a few seconds of play."""
+    model = world(kind, cells)
+    about = {"kind": "simulated", "world": kind, "method": method, "cells": model.shape.cells}
     if method == DENSE:
         took = DensePlanner(model).seconds_per_plan(SECONDS / 4)
         return {**about, "ms": 1e3 * took, "mb": _results.peak_memory()}
@@ -88,7 +102,7 @@ def simulated(cells: int, method: str) -> dict[str, Any]:
     began = time.perf_counter()
     while len(times) < 4 or time.perf_counter() - began < SECONDS:
         at, before = time.perf_counter(), game.counts.n_episodes
-        player.play(64 if cells < 10**6 else 1)
+        player.play(64 if cells < 10**5 else 1)
         played = game.counts.n_episodes - before
         times += [(time.perf_counter() - at) / max(1, played)] * played
     middle = statistics.median(times[len(times) // 2 :])
@@ -155,10 +169,11 @@ def draw(rows: list[dict[str, Any]]) -> None:
     figure = new_figure(7.0, 4.2)
     axes = figure.subplots()
     colours = {OURS: "#b5483a", WHOLE: "#1f6f8b", DENSE: "#2f4858"}
-    for method, colour in colours.items():
-        mine = [r for r in rows if r["kind"] == "simulated" and r["method"] == method]
-        axes.plot([r["cells"] for r in mine], [r["ms"] for r in mine], "o-", label=method,
-                  color=colour)  # fmt: skip
+    for (method, colour), (kind, line) in itertools.product(colours.items(), LINES.items()):
+        mine = [r for r in rows if (r.get("world"), r.get("method")) == (kind, method)]
+        if mine:
+            axes.plot([r["cells"] for r in mine], [r["ms"] for r in mine], line, color=colour,
+                      label=f"{method}, {kind}s")  # fmt: skip
     shown = [r for r in rows if r["kind"] == "found"]
     axes.plot([r["cells"] for r in shown], [r["ms"] for r in shown], "s--", color="#e0998d",
               label="states that are found, stepped in Python")  # fmt: skip
@@ -175,10 +190,11 @@ def cases(quick: bool) -> list[list[Any]]:
     """What is measured, one process each."""
     sizes = [SIZES[0]] if quick else SIZES
     simulations = [
-        ["simulated", cells, method]
+        ["simulated", kind, cells, method]
+        for kind in LINES
         for method in (OURS, WHOLE, DENSE)
         for cells in sizes
-        if method != DENSE or cells <= LARGEST_DENSE
+        if method != DENSE or (cells <= LARGEST_DENSE and kind == "grid")
     ]
     if quick:
         return simulations
@@ -199,14 +215,18 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(MEASURES[kind](*about)))
         return
     rows: list[dict[str, Any]] = []
-    for case in cases("--quick" in arguments):
+    todo = cases("--quick" in arguments)
+    if "--million" in arguments:
+        before = _results.read("size")["rows"]
+        rows, todo = [row for row in before if row.get("states") != MILLION], [["found", MILLION]]
+    for case in todo:
         row = _results.in_own_process(
             "benchmarks.size", "--case", json.dumps(case), seconds=60 * MINUTES_PER_PROCESS
         )
         print(row, flush=True)
         rows += [row] if row else []
     if "--quick" not in arguments:
-        _results.write("size", rows, stages=STAGES, found_stages=FOUND_STAGES)
+        _results.write("size", rows, found_stages=FOUND_STAGES)
         draw(rows)
 
 

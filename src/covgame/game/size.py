@@ -77,8 +77,8 @@ class Size:
         if self.bytes > available:
             raise TooLarge(
                 f"a game of {self.cells:,} cells takes about {self.bytes / 2**30:,.1f} GiB and "
-                f"this machine has {available / 2**30:,.0f} GiB; use a shorter --horizon, a coarser "
-                "map of states, or a target over pairs on a stationary world"
+                f"this machine has {available / 2**30:,.0f} GiB; use a shorter --horizon, a "
+                "coarser map of states, or a target over pairs on a stationary world"
             )
 
 
