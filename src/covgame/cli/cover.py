@@ -136,4 +136,5 @@ def cover(
         environment, target or DEFAULT_TARGET, settings, From.of(data, parse_columns(columns))
     )
     create_folder(run, out)
+    say_unless(quiet, run.size_words)
     finish(run, as_json, quiet)

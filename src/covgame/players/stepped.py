@@ -8,7 +8,9 @@ from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
-from covgame.players.compiled import inner_game
+from covgame.players.compiled import CompiledGame
+from covgame.players.following import following_game
+from covgame.players.plain import PlainGame
 from covgame.sources.external import ExternalSource
 from covgame.types import Policy, Shape
 
@@ -16,11 +18,17 @@ from covgame.types import Policy, Shape
 class SteppedPlayer:
     """Asks the game, plays the environment, tells the game."""
 
-    def __init__(self, game: Game, source: ExternalSource, growth: Growth | None = None) -> None:
+    def __init__(
+        self,
+        game: Game,
+        source: ExternalSource,
+        growth: Growth | None = None,
+        inner: CompiledGame | PlainGame | None = None,
+    ) -> None:
         self.game, self.source = game, source
         self.growth = growth or Growth()
         self.growth.begin(game)
-        self.inner = inner_game(game)
+        self.inner = inner or following_game(game)
         source.visits_of = self._visits_of
         self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
@@ -86,6 +94,7 @@ class SteppedPlayer:
             self.growth.make_room(self.game, room, self.source.allowed)
             self.inner.bind()
         self.inner.tell(episode)
+        self.growth.hear(self.game, episode)
 
 
 def anything(shape: Shape) -> Policy:

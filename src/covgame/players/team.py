@@ -17,6 +17,7 @@ from covgame.failures import ATTEMPTS, Failure
 from covgame.game.batches import UnderWay
 from covgame.game.game import Game
 from covgame.game.growth import Growth
+from covgame.players.compiled import inner_game
 from covgame.players.stepped import SteppedPlayer, anything
 from covgame.rng import episode_seed
 from covgame.sources.external import STREAM, ExternalSource, seed_of_attempt
@@ -58,7 +59,7 @@ class TeamPlayer(SteppedPlayer):
         each: int | None = None,
         ahead: int | None = None,
     ) -> None:
-        super().__init__(game, source, growth)
+        super().__init__(game, source, growth, inner_game(game))  # plans for all states, all stages
         self.team, self.budget = team, budget
         self.each, self.ahead, self.pace = each, ahead, Pace()
         self.seed = episode_seed(source.seed, SITTING, game.counts.n_episodes)

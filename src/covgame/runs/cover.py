@@ -131,7 +131,7 @@ def cover(
     )  # fmt: skip
     check_has_folder(settings, out)
     if target is None:
-        say_default()
+        _say(NO_TARGET)
         target = DEFAULT_TARGET
     run = start(
         as_environment(env, horizon, states, actions),
@@ -141,6 +141,7 @@ def cover(
     )
     if out is not None:
         create_folder(run, out)
+    _say(run.size_words)
     return solved_as_asked(to_the_end(run, progress))
 
 
@@ -152,10 +153,11 @@ def solved_as_asked(run: Coverage) -> Coverage:
     return run
 
 
-def say_default() -> None:
-    """Tell who names no target what is covered instead."""
-    with contextlib.suppress(OSError, AttributeError):
-        sys.stderr.write(f"covgame: {NO_TARGET}\n")
+def _say(sentence: str | None) -> None:
+    """On standard error, if somebody listens there."""
+    if sentence is not None:
+        with contextlib.suppress(OSError, AttributeError):
+            sys.stderr.write(f"covgame: {sentence}\n")
 
 
 def start(
@@ -181,6 +183,7 @@ def start(
     given = read_given(data, environment, source)
     asked = ask(environment, target, settings, source)
     model = environment.model
+    settings.size_of(asked.target, stationary=source.stationary).require_memory()
     game = settings.new_game(
         asked.target,
         stationary=source.stationary,

@@ -17,6 +17,7 @@ from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
+from covgame.game.size import Size
 from covgame.pac.aliasing import Ways
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
@@ -55,6 +56,8 @@ class Coverage(Run):
         stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
         self.ways = Ways(self.source.shape.actions) if stepped else None
         self._compared: dict[tuple[object, ...], Least] = {}  # by what it depends on, the last only
+        self.steps_before = 0  # steps that were counted, but not kept block by block
+        self.steps_kept = 0
 
     # ------------------------------------------------------------------------ what there is
 
@@ -87,6 +90,7 @@ class Coverage(Run):
         self.given, self.growth.given = given, sum(one.episodes for one in given)
         for one in given:
             self.counts.include(one.counts)
+        self.steps_before = int(self.counts.visits.sum())
         self.game.grow(self.target)
 
     @property
@@ -96,6 +100,16 @@ class Coverage(Run):
         for one in self.given:
             visits[:, : one.visits.shape[1]] += one.visits
         return visits
+
+    @property
+    def size(self) -> Size:
+        """What the game takes of memory, and of time before an episode."""
+        return self.settings.size_of(self.target, stationary=self.source.stationary)
+
+    @property
+    def size_words(self) -> str | None:
+        """A sentence about it, if there is something to prepare for."""
+        return self.size.words(discovers=self.source.discovers_states)
 
     @property
     def covered(self) -> bool:
@@ -144,7 +158,7 @@ class Coverage(Run):
                 "episodes are cut short before the last stage, so that pooled stages prove nothing "
                 "to be rare; --min-reach needs --stage-dependent here"
             )
-        steps = int(self.counts.visits.sum()) if self.source.discovers_states else 0
+        steps = self.steps_before + self.steps_kept if self.source.discovers_states else 0
         if steps < STEPS_TO_JUDGE or 2 * self.n_states <= steps:
             return None
         return (
@@ -327,6 +341,7 @@ class Coverage(Run):
         return True
 
     def keep(self, block: Block) -> None:
+        self.steps_kept += len(block.state)
         if self.ways is not None:
             self.ways.tell(block)
 
@@ -379,6 +394,7 @@ class Coverage(Run):
             stationary = self.source.stationary
             self.game = self.settings.new_game(target, stationary=stationary, allowed=self.allowed)
         restore_game(self.game, arrays)
+        self.steps_before = int(self.counts.visits.sum())
         self.growth.restore(arrays)
         if isinstance(self.source, ExternalSource):
             visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))

@@ -13,6 +13,7 @@ from covgame.game.game import Game
 from covgame.game.own import Peer, name_of, own_game
 from covgame.game.planner import Planner
 from covgame.game.presets import default_game, paper_game
+from covgame.game.size import Size, size_of
 from covgame.pac.principle import Suprema
 from covgame.runs.refusals import (
     check_care,
@@ -103,6 +104,12 @@ class CoverSettings:
             pooled = stationary and not self.stage_dependent
             game = default_game(target, pooled=pooled, allowed=allowed)
         return own_game(game, self.planner, self.adversary) if self.has_own_players else game
+
+    def size_of(self, target: Target, *, stationary: bool) -> Size:
+        """What such a game takes of memory and time."""
+        paper = self.preset == "paper"
+        pooled = stationary and not self.stage_dependent and not paper
+        return size_of(target, target.shape.states, pooled=pooled, borrowing=not paper)
 
     @property
     def plays_in_team(self) -> bool:

@@ -284,6 +284,7 @@ class ExternalSource:
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         ended_in: int | None = None
         cut_short = False
+        policy.begin(state)
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
             path.append((state, action))
