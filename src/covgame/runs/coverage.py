@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from covgame.episodes import Block
 from covgame.errors import BadInput, Row
-from covgame.flow.min_flow import min_flow
+from covgame.flow.min_flow import MinFlow, min_flow
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
+from covgame.mdp.model import TabularMDP
 from covgame.pac.aliasing import Ways
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
@@ -49,6 +50,7 @@ class Coverage(Run):
     growth: Growth  # how the target changes, where states show only as one goes
     request: str = ""  # the target, as it was asked for
     never_reached: list[tuple[Row, float]] = field(default_factory=list)  # by the known model
+    _solved: MinFlow | None = field(default=None, init=False)
 
     FINISHED: ClassVar[StopReason] = "covered"
     ONE_TASK = True
@@ -160,7 +162,23 @@ class Coverage(Run):
             return None
         if self.given and isinstance(self.growth.request, SeenTransitions):
             return None  # what visits of pairs have left of transitions is a matter of chance
-        return min_flow(self.environment.model.transitions, self._to_play()).min_episodes
+        return self._cheapest(self.environment.model).min_episodes
+
+    def _cheapest(self, model: TabularMDP) -> MinFlow:
+        """The linear program behind phi*, solved once."""
+        if self._solved is None:
+            self._solved = min_flow(model.transitions, self._to_play())
+        return self._solved
+
+    def dearest(self, most: int = 10) -> list[tuple[Row, float]]:
+        """What makes it expensive: rows and what their next visit costs, dearest first.
+
+        Empty where phi* is not known, or takes a while and nobody has asked for it.
+        """
+        model = self.environment.model
+        if model is None or self.bound_at_hand is None:
+            return []
+        return self._cheapest(model).dearest(most)
 
     def _to_play(self) -> Target:
         """What others have left to be played, all of it where they have collected nothing."""
