@@ -11,9 +11,11 @@ import click
 from covgame.cli.messages import say_unless
 from covgame.cli.options import (
     OUT,
+    Page,
     common_options,
     data_options,
     failure_options,
+    page_options,
     parse_columns,
     reading_options,
     world_and_target,
@@ -75,6 +77,7 @@ from covgame.sources.environments import as_environment
     type=OUT,
     help="The folder of the run; a fresh one in runs/ if left out.",
 )
+@page_options
 @common_options
 def cover(
     env: str,
@@ -97,6 +100,7 @@ def cover(
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
+    page: Page,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -124,4 +128,4 @@ def cover(
         environment, target or DEFAULT_TARGET, settings, From.of(data, parse_columns(columns))
     )
     create_folder(run, out)
-    finish(run, as_json, quiet)
+    finish(run, as_json, quiet, page)

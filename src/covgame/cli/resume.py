@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from covgame.cli.options import common_options, failure_options
+from covgame.cli.options import Page, common_options, failure_options, page_options
 from covgame.cli.playing import finish
 from covgame.cli.supervising import works_on
 from covgame.failures import OnFailure
@@ -23,6 +23,7 @@ from covgame.runs.settings import Changes
 )
 @click.option("--env", help="The environment named again, instead of the name in RUN.")
 @partial(failure_options, resumed=True)
+@page_options
 @common_options
 def resume(
     run: Path,
@@ -31,6 +32,7 @@ def resume(
     env: str | None,
     on_failure: OnFailure | None,
     step_timeout: float | None,
+    page: Page,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -43,4 +45,4 @@ def resume(
     """
     works_on(run)
     changes = Changes(max_episodes, on_failure, step_timeout)
-    finish(take_up(run, changes, env=env, trust=trust), as_json, quiet)
+    finish(take_up(run, changes, env=env, trust=trust), as_json, quiet, page)

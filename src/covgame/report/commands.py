@@ -70,9 +70,11 @@ def _as_python(name: str, asked: Mapping[str, Any], given: list[str]) -> str:
     parts = ["env"]
     if name == "cover":
         parts.append(repr(str(asked.get("request"))))
-    for key in (*PLAIN, *RANGES, *SWITCHES):
-        if key in asked and (asked[key] != usual.get(key) or key in ALWAYS):
-            parts.append(f"{key}={asked[key]!r}")
+    parts += [
+        f"{key}={asked[key]!r}"
+        for key in (*PLAIN, *RANGES, *SWITCHES)
+        if key in asked and (asked[key] != usual.get(key) or key in ALWAYS)
+    ]
     if given:
         parts.append(f"start_from={given!r}")
     return f"covgame.{name}({', '.join(parts)})"

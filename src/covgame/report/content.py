@@ -1,4 +1,4 @@
-"""What the page of a run shows: plain values, so that a script can draw them and a test read them."""
+"""What the page of a run shows: plain values, for a script to draw and a test to read."""
 
 from __future__ import annotations
 
@@ -105,6 +105,7 @@ class Listing:
     more: int = 0  # that are left out
     empty: str = ""  # what to say if there are none
     numeric: int = 0  # so many first columns hold numbers
+    wide: bool = False  # over the whole width
 
 
 @dataclass(frozen=True)

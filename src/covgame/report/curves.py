@@ -128,9 +128,9 @@ def _recorded_points(run: Coverage) -> Iterator[Point]:
 
 
 def _cells_of(steps: Columns, states: int, actions: int) -> IntArray:
-    cells: IntArray = (
-        steps["stage"].astype(np.int64) * states + steps["state"]
-    ) * actions + steps["action"]
+    cells: IntArray = (steps["stage"].astype(np.int64) * states + steps["state"]) * actions + steps[
+        "action"
+    ]
     return cells
 
 

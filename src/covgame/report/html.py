@@ -58,6 +58,7 @@ def page_html(page: PageData, *, live: bool = False) -> str:
 <header id="top"><p class="kind">{KINDS[page.kind]}</p><h1>{as_html(page.title)}</h1></header>
 <main id="page"><section id="story" class="story">{story}</section>
 <noscript><p class="note">{NO_SCRIPT}</p></noscript></main>
+<svg id="shapes" hidden></svg>
 <script type="application/json" id="data">{embedded(page.to_json())}</script>
 <script>{script}</script>
 </body>
@@ -107,4 +108,3 @@ def harmless(text: str) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-

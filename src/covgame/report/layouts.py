@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from covgame.report.content import Layout
 
 if TYPE_CHECKING:
+    from covgame.mdp.transitions import Transitions
     from covgame.report.state_maps import Seen
 
 WIDEST = 64
@@ -19,6 +22,16 @@ LONGEST_CHAIN = 12
 MOST_EDGES = 160
 
 COORDINATES = re.compile(r"[(\[]\s*(-?\d{1,4})\s*,\s*(-?\d{1,4})\s*[)\]]")
+
+
+def links_in(kernel: Transitions) -> frozenset[tuple[int, int]]:
+    """Which states follow which."""
+    links: set[tuple[int, int]] = set()
+    for stage in kernel.stages[:1] if kernel.stationary else kernel.stages:
+        rows = np.repeat(np.arange(len(stage.start) - 1), np.diff(stage.start))
+        states = rows // kernel.shape.actions
+        links.update(zip(states.tolist(), stage.next_state.tolist(), strict=True))
+    return frozenset(link for link in links if link[1] >= 0)
 
 
 def layout_of(seen: Seen, size: int) -> Layout:

@@ -11,6 +11,7 @@ from covgame.planning import number
 from covgame.report.content import Listing
 
 if TYPE_CHECKING:
+    from covgame.mdp.transitions import Transitions
     from covgame.names import Names
     from covgame.runs.coverage import Coverage
     from covgame.runs.learning_run import LearningRun
@@ -27,17 +28,28 @@ PROVED = (
 )
 
 
-def listings_of(run: Run, dearest: Sequence[tuple[Row, float]], *, learnt: bool) -> list[Listing]:
+UNSEEN = (
+    "Nothing was found to be out of reach. What was never seen may still exist: the target is "
+    "about what was seen."
+)
+
+
+def coverage_listings(
+    run: Coverage, dearest: Sequence[tuple[Row, float]], *, learnt: bool
+) -> list[Listing]:
     """What there is to list of a run; ``learnt``: prices are those of what was seen."""
-    if not hasattr(run, "target"):
-        return [*_failures(run), _phases(run)]  # type: ignore[arg-type]
     return [
         *_prices(run.names, dearest, learnt=learnt),
-        *_missing(run),  # type: ignore[arg-type]
-        *_unreachable(run),  # type: ignore[arg-type]
+        _missing(run),
+        *_unreachable(run),
+        *_aliased(run),
         *_failures(run),
-        *_aliased(run),  # type: ignore[arg-type]
     ]
+
+
+def learning_listings(run: LearningRun) -> list[Listing]:
+    """The same of a run that proves something."""
+    return [*_failures(run), _phases(run)]
 
 
 def _prices(names: Names, dearest: Sequence[tuple[Row, float]], *, learnt: bool) -> list[Listing]:
@@ -61,9 +73,7 @@ def _together(names: Names, dearest: Sequence[tuple[Row, float]]) -> list[tuple[
     ]
 
 
-def _described(
-    names: Names, stage: int | None, state: int | str, actions: list[int | None]
-) -> str:
+def _described(names: Names, stage: int | None, state: int | str, actions: list[int | None]) -> str:
     called = [names.action(action) for action in actions if action is not None]
     where = names.describe((stage, state, None))
     if not called:
@@ -78,7 +88,7 @@ def _costs(where: str, price: float) -> str:
     return f"One more visit of ({where}) costs {cost}."
 
 
-def _missing(run: Coverage) -> list[Listing]:
+def _missing(run: Coverage) -> Listing:
     names = run.names
     if run.transitions is not None:
         rows = [[number(n), names.transition(move)] for move, n in run.uncovered_transitions]
@@ -90,37 +100,32 @@ def _missing(run: Coverage) -> list[Listing]:
     none = "Nothing: everything has the visits that were asked for."
     if not run.covered:
         none = "Nothing is asked for yet: no state has been seen."
-    return [_cut("missing", "Still missing", "Most visits first.", ["visits", "where"], rows, none)]
+    return _cut("missing", "Still missing", "Most visits first.", ["visits", "where"], rows, none)
 
 
 def _unreachable(run: Coverage) -> list[Listing]:
-    left_out = [*run.unreachable]
-    rows = [[_bound(bound), run.names.describe(row)] for row, bound in left_out]
-    known = run.environment.model is not None
-    none = _nothing_unreachable(run, known=known)
-    note = SURE if known else PROVED.format(delta=run.settings.delta)
-    title = "Out of reach"
-    cut = [[f"{run.names.describe(row)}"] for row in run.growth.cut]
-    found = [_cut("unreachable", title, note if rows else "", ["at most", "where"], rows, none)]
+    rows = [[_bound(bound), run.names.describe(row)] for row, bound in run.unreachable]
+    model = run.environment.model
+    none = UNSEEN if model is None else _nothing_unreachable(model.transitions)
+    note = PROVED.format(delta=run.settings.delta) if model is None else SURE
+    heads = ["at most", "where"]
+    found = [_cut("unreachable", "Out of reach", note, heads, rows, none)]
+    cut = [[run.names.describe(row)] for row in run.growth.cut]
     if cut:
         about = "Only actions that fail, and are avoided, lead there."
         found.append(_cut("cut_off", "Cut off", about, ["where"], cut, "", numeric=0))
     return found
 
 
-def _nothing_unreachable(run: Coverage, *, known: bool) -> str:
-    if known:
-        reachable = dp.reachable(run.environment.model.transitions)  # type: ignore[union-attr]
-        reached, every = int(reachable.sum()), reachable.size
-        if reached == every:
-            return "Nothing: every state can be reached at every stage. That is exact."
-        return (
-            f"Some policy reaches {reached:,} of the {every:,} combinations of stage and state. "
-            "The others are not asked for. That is exact: it follows from the table of transitions."
-        )
+def _nothing_unreachable(transitions: Transitions) -> str:
+    """What a known model says where nobody has asked for more."""
+    reachable = dp.reachable(transitions)
+    reached, every = int(reachable.sum()), reachable.size
+    if reached == every:
+        return "Nothing: every state can be reached at every stage. That is exact."
     return (
-        "Nothing was found to be out of reach. What was never seen may still exist: the target is "
-        "about what was seen."
+        f"Some policy reaches {reached:,} of the {every:,} combinations of stage and state. "
+        "The others are not asked for. That is exact: it follows from the table of transitions."
     )
 
 
@@ -138,7 +143,7 @@ def _failures(run: Run) -> list[Listing]:
     ]
     heads = ["times", "where", "what it said", "the episode was", "shortest way there"]
     note = "All of them are in failures.jsonl."
-    return [_cut("failures", "Failures of the environment", note, heads, rows, "")]
+    return [_cut("failures", "Failures of the environment", note, heads, rows, "", wide=True)]
 
 
 def _way(run: Run, path: Sequence[tuple[int, int]]) -> str:
@@ -168,7 +173,8 @@ def _phases(run: LearningRun) -> Listing:
     ]
     heads = ["episodes", "bound", "cells", "part"]
     note = "What was played, the latest first."
-    return _cut("phases", "Parts", note, heads, rows, "No part is finished yet.", numeric=3)
+    none = "No part is finished yet."
+    return _cut("phases", "Parts", note, heads, rows, none, numeric=3, wide=True)
 
 
 def _cut(
@@ -180,7 +186,9 @@ def _cut(
     empty: str,
     *,
     numeric: int = 1,
+    wide: bool = False,
 ) -> Listing:
     """A table of at most so many rows."""
     more = max(0, len(rows) - MOST)
-    return Listing(name, title, note if rows else "", heads, rows[:MOST], more, empty, numeric)
+    said = note if rows else ""
+    return Listing(name, title, said, heads, rows[:MOST], more, empty, numeric, wide)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from covgame.errors import CovgameError, Row
 from covgame.flow.min_flow import min_flow
 from covgame.report.commands import command_of
-from covgame.report.content import PageData, StateMap
+from covgame.report.content import Chart, Figure, Kind, Listing, PageData, StateMap
 from covgame.report.curves import Trail, bound_chart, coverage_chart
-from covgame.report.layouts import MOST_NODES
-from covgame.report.listings import SHOWN, listings_of
+from covgame.report.layouts import MOST_NODES, links_in
+from covgame.report.listings import SHOWN, coverage_listings, learning_listings
 from covgame.report.state_maps import Seen, state_map
 from covgame.report.story import (
     Ending,
@@ -23,21 +23,22 @@ from covgame.report.story import (
     learning_sentences,
     status,
 )
+from covgame.runs.coverage import Coverage
+from covgame.runs.learning_run import LearningRun
+from covgame.runs.run import Run
+from covgame.runs.saving import versions
 from covgame.targets.reaching import reachable_rows
-from covgame.types import IntArray, Policy
-
-if TYPE_CHECKING:
-    from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
-    from covgame.runs.run import Run
+from covgame.types import BoolArray, FloatArray, IntArray, Policy
 
 LARGE = 20_000
 """Above so many cells no linear program is solved for a page."""
 
-DULL = ("run", "covered", "asked", "guarantee", "failed")
+DULL = ("run", "covered", "asked", "lower bound", "failed")
 """Facts that stand elsewhere on the page."""
 
 OWN_REWARD = "The policy drawn is the best on the learnt model, for the environment's own reward."
+
+Parts = tuple[Kind, list[str], list[Figure], Chart, StateMap | None, list[Listing]]
 
 
 def page_of(run: Run, *, running: bool = False, trail: Trail | None = None) -> PageData:
@@ -45,49 +46,61 @@ def page_of(run: Run, *, running: bool = False, trail: Trail | None = None) -> P
 
     Args:
         run: Played here, or loaded from its folder.
-        running: It is being played: then nothing is computed that takes long.
-        trail: Points that were noted on the way, where nobody can read them from files.
+        running: It is being played.
+        trail: Points that were noted on the way. Who has them waits for nothing that takes long.
     """
     ending = Ending.of(run, running=running)
     word, tone = status(run, ending)
-    if _is_coverage(run):
-        bound = _bound(run, solve=not running)
-        sentences, figures = cover_sentences(run, ending, bound), cover_figures(run, bound)
-        chart = coverage_chart(run, trail, bound)
-        dearest, learnt = ([], False) if running else _dearest(run)
-        drawn = state_map(_coverage_seen(run))
+    if isinstance(run, Coverage):
+        parts = _coverage_parts(run, ending, trail)
+    elif isinstance(run, LearningRun):
+        parts = _learning_parts(run, ending)
     else:
-        learner: LearningRun = run  # type: ignore[assignment]
-        sentences, figures = learning_sentences(learner, ending), learning_figures(learner)
-        chart, dearest, learnt = bound_chart(learner), [], False
-        drawn = _learning_map(learner, running=running)
+        raise TypeError(f"{type(run).__name__} has no page")
+    kind, sentences, figures, chart, drawn, listings = parts
     return PageData(
-        learner_or_cover(run), run.environment.name, word, tone, sentences, figures, chart, drawn,
-        listings_of(run, dearest, learnt=learnt), _facts(run), command_of(run), _made_with(run),
+        kind, run.environment.name, word, tone, sentences, figures, chart, drawn, listings,
+        _facts(run), command_of(run), _made_with(run),
     )  # fmt: skip
 
 
-def learner_or_cover(run: Run) -> Any:
-    """``cover``, ``explore`` or ``identify``."""
-    return run.manifest().get("command", "cover")
+def _coverage_parts(run: Coverage, ending: Ending, trail: Trail | None) -> Parts:
+    live = trail is not None
+    bound = _bound(run, solve=not live)
+    dearest, learnt = ([], False) if live and bound is None else _dearest(run)
+    missing = np.maximum(run.target.counts - run.game.collected, 0.0)
+    seen = _seen(run, run.target.rows, run.target.counts, missing)
+    return (
+        "cover",
+        cover_sentences(run, ending, bound),
+        cover_figures(run, bound),
+        coverage_chart(run, trail, bound),
+        state_map(seen),
+        coverage_listings(run, dearest, learnt=learnt),
+    )
 
 
-def _is_coverage(run: Run) -> TypeGuard[Coverage]:
-    return run.FINISHED == "covered"
+def _learning_parts(run: LearningRun, ending: Ending) -> Parts:
+    policy, note = (None, "") if ending.running else _policy(run)
+    nothing = np.zeros(0)
+    seen = _seen(run, np.zeros((0, 3), dtype=np.int64), nothing, nothing, policy)
+    return (
+        run.settings.command,
+        learning_sentences(run, ending),
+        learning_figures(run, ending),
+        bound_chart(run),
+        state_map(seen, note),
+        learning_listings(run),
+    )
 
 
 def _facts(run: Run) -> list[list[str]]:
     facts = [[label, value] for label, value in run.facts() if label not in DULL]
-    if not _is_coverage(run):
-        facts += [[label, value] for label, value in run.facts() if label == "guarantee"]
-    facts.append(["seed", str(run.settings.seed)])
-    return facts
+    return [*facts, ["seed", str(run.settings.seed)]]
 
 
 def _made_with(run: Run) -> str:
     """Versions, as the run's folder says them; those of now if it has none."""
-    from covgame.runs.saving import versions
-
     found = run.folder.manifest.get("versions") if run.folder else None
     known = found if isinstance(found, dict) else versions()
     order = sorted(known, key=lambda name: name != "covgame")
@@ -101,9 +114,12 @@ def _bound(run: Coverage, *, solve: bool) -> float | None:
     """phi*, if it is known or quickly computed; or as the run's answer has it."""
     if "min_episodes" in vars(run) or (solve and not run.is_large):
         return run.bound_at_hand
-    saved = run.folder.load_result().get("min_episodes") if run.folder and solve else None
-    usable = isinstance(saved, int | float) and not isinstance(saved, bool)
-    return float(saved) if usable and math.isfinite(saved) and saved >= 0 else None  # type: ignore[arg-type]
+    if not solve or run.folder is None:
+        return None
+    saved: Any = run.folder.load_result().get("min_episodes")
+    if isinstance(saved, bool) or not isinstance(saved, int | float):
+        return None
+    return float(saved) if math.isfinite(saved) and saved >= 0 else None
 
 
 def _dearest(run: Coverage) -> tuple[list[tuple[Row, float]], bool]:
@@ -113,8 +129,7 @@ def _dearest(run: Coverage) -> tuple[list[tuple[Row, float]], bool]:
     if run.target.shape.cells > LARGE or not run.counts.n_episodes or run.transitions is not None:
         return [], True
     kernel = run.counts.kernel()
-    within = reachable_rows(run.target, kernel)
-    part = run.target.remainder(within, run.target.counts)
+    part = run.target.remainder(reachable_rows(run.target, kernel), run.target.counts)
     try:
         return (min_flow(kernel, part).dearest(4 * SHOWN) if len(part) else []), True
     except CovgameError:  # past double precision, for one
@@ -122,19 +137,6 @@ def _dearest(run: Coverage) -> tuple[list[tuple[Row, float]], bool]:
 
 
 # -------------------------------------------------------------------------- what is drawn
-
-
-def _coverage_seen(run: Coverage) -> Seen:
-    target = run.target
-    missing = np.maximum(target.counts - run.game.collected, 0.0)
-    return _seen(run, target.rows, target.counts, missing, None)
-
-
-def _learning_map(run: LearningRun, *, running: bool) -> StateMap | None:
-    nothing = np.zeros(0)
-    policy, note = (None, "") if running else _policy(run)
-    rows = np.zeros((0, 3), dtype=np.int64)
-    return state_map(_seen(run, rows, nothing, nothing, policy), note)
 
 
 def _policy(run: LearningRun) -> tuple[Policy | None, str]:
@@ -147,12 +149,13 @@ def _policy(run: LearningRun) -> tuple[Policy | None, str]:
     return run.model.plan(), OWN_REWARD
 
 
-def _seen(run: Run, rows: IntArray, counts: Any, missing: Any, policy: Policy | None) -> Seen:
+def _seen(
+    run: Run, rows: IntArray, counts: FloatArray, missing: FloatArray, policy: Policy | None = None
+) -> Seen:
     states = _drawn_states(run, rows)
-    return Seen(
-        run.names, run.counts.visits, states, rows, counts, missing, run.counts.starts,
-        _links(run) if len(states) <= MOST_NODES else frozenset(), policy,
-    )  # fmt: skip
+    links = links_in(run.counts.kernel()) if len(states) <= MOST_NODES else frozenset()
+    visits, starts = run.counts.visits, run.counts.starts
+    return Seen(run.names, visits, states, rows, counts, missing, starts, links, policy)
 
 
 def _drawn_states(run: Run, rows: IntArray) -> IntArray:
@@ -160,17 +163,7 @@ def _drawn_states(run: Run, rows: IntArray) -> IntArray:
     known = min(run.n_states, run.counts.shape.states)
     if not run.source.discovers_states:
         return np.arange(known, dtype=np.int64)
-    there = run.counts.visits[:, :known].any(axis=(0, 2))
+    there: BoolArray = np.logical_or.reduce(run.counts.visits[:, :known] > 0, axis=(0, 2))
     asked = rows[:, 1]
     there[asked[(asked >= 0) & (asked < known)]] = True
     return np.flatnonzero(there)
-
-
-def _links(run: Run) -> frozenset[tuple[int, int]]:
-    """Which states were seen to follow which."""
-    kernel, actions = run.counts.kernel(), run.counts.shape.actions
-    links: set[tuple[int, int]] = set()
-    for stage in dict.fromkeys(kernel.stages) if kernel.stationary else kernel.stages:
-        rows = np.repeat(np.arange(len(stage.start) - 1), np.diff(stage.start))
-        links.update(zip((rows // actions).tolist(), stage.next_state.tolist(), strict=True))
-    return frozenset(link for link in links if link[1] >= 0)

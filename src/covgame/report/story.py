@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from covgame.types import ANY
 
 if TYPE_CHECKING:
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import Exploration, Identification, LearningRun
+    from covgame.runs.learning_run import LearningRun
     from covgame.runs.run import Run
     from covgame.targets.target import Target
 
@@ -85,7 +86,7 @@ def _world(run: Run) -> str:
 
 
 def asked_in_words(request: str, rows: int) -> str:
-    """What a target asks for: ``visit every action in every state, at whatever stage, 50 times``."""
+    """What a target asks for: ``visit every state, at whatever stage, 50 times``."""
     uniform, proportional = UNIFORM.fullmatch(request), PROPORTIONAL.fullmatch(request)
     if uniform is not None and (uniform[2] or "") in EACH:
         return f"visit {EACH[uniform[2] or '']} {times(float(uniform[1]))}"
@@ -138,7 +139,9 @@ def _outcome(run: Coverage, ending: Ending) -> str:
     if run.covered:
         return f"{played}, all {total:,} {what} have the visits that were asked for."
     lacking = "" if run.transitions is not None else f" {_missing(run)}."
-    return f"{played}, {max(done, 0):,} of {total:,} {what} have their visits.{lacking} {ending.words}"
+    return (
+        f"{played}, {max(done, 0):,} of {total:,} {what} have their visits.{lacking} {ending.words}"
+    )
 
 
 def _missing(run: Coverage) -> str:
@@ -209,6 +212,8 @@ def learning_sentences(run: LearningRun, ending: Ending) -> list[str]:
     """What was asked, what is proved, and what that rests on."""
     epsilon, delta = run.settings.epsilon, run.settings.delta
     asked = f"The task was to learn {run.TITLE} (epsilon {epsilon:g}) in {_world(run)}."
+    if ending.running:
+        return [asked, f"{episodes(run.n_episodes)} were played so far.", _so_far(run)]
     found = f"After {episodes(run.n_episodes)}, {_proved(run)}."
     if not run.done:
         found += f" {ending.words}"
@@ -218,6 +223,19 @@ def learning_sentences(run: LearningRun, ending: Ending) -> list[str]:
     else:
         rests = f"Its guarantee: {guarantee}."
     return [asked, found, rests if run.bounded else "So there is no guarantee yet."]
+
+
+def last_bound(run: LearningRun) -> float | None:
+    """What was proved when the last part was finished."""
+    bounds = [phase.bound for phase in run.phases if phase.bound is not None]
+    return bounds[-1] if bounds and math.isfinite(bounds[-1]) else None
+
+
+def _so_far(run: LearningRun) -> str:
+    bound = last_bound(run)
+    if bound is None:
+        return "Nothing is proved yet."
+    return f"What is proved so far: at most {number(bound)} is lost."
 
 
 def _proved(run: LearningRun) -> str:
@@ -234,13 +252,14 @@ def _proved(run: LearningRun) -> str:
     )
 
 
-def learning_figures(run: Exploration | Identification | LearningRun) -> list[Figure]:
+def learning_figures(run: LearningRun, ending: Ending) -> list[Figure]:
     """Episodes, and what is proved."""
     epsilon = f"asked for: {run.settings.epsilon:g}"
     figures = [
         Figure("episodes", number(run.n_episodes), f"{number(int(run.counts.visits.sum()))} steps")
     ]
-    found = run.findings()
+    found: dict[str, Any] = run.findings() if not ending.running else {}
+    found = found or {"certified_gap": last_bound(run)}
     bound = found.get("certified_error", found.get("certified_gap"))
     label = "certified error" if run.settings.command == "explore" else "certified gap"
     figures.append(Figure(label, "none yet" if bound is None else number(bound), epsilon))

@@ -116,6 +116,7 @@ def resume(
     step_timeout: float | None = None,
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
+    live: bool = False,
 ) -> Any:
     """Go on where a stopped or killed run was; a finished one is returned as it is.
 
@@ -134,6 +135,8 @@ def resume(
             yours, or you have looked at that code.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
+        live: Serve the page of the run to browsers on this machine while it is played; a line on
+            standard error says where.
 
     Returns:
         The run, played to its end: the same as if it had never stopped.
@@ -155,7 +158,7 @@ def resume(
     )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
-    return run if run.stopped is not None else to_the_end(run, progress)
+    return run if run.stopped is not None else to_the_end(run, progress, live=live)
 
 
 def take_up(

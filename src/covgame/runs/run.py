@@ -223,10 +223,11 @@ class Run(ABC):
         from covgame.report.html import write_page
         from covgame.report.run_page import page_of
 
-        if path is None and self.folder is None:
-            raise BadInput("this run has no folder; say where to write its page: run.report(path)")
-        place = Path(path) if path is not None or self.folder is None else self.folder.path / REPORT
-        return write_page(page_of(self), place)
+        if path is None:
+            if self.folder is None:
+                raise BadInput("this run has no folder; say where to write it: run.report(path)")
+            path = self.folder.path / REPORT
+        return write_page(page_of(self), Path(path))
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts()) + self._further_html()

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const SVG = "http://www.w3.org/2000/svg";
+  const SVG = document.getElementById("shapes").namespaceURI;
   const view = { stage: -1, mode: null, tile: null, open: new Set() };
   let data = null, frame = 0;
 
@@ -187,16 +187,18 @@
     document.getElementById("stage-name").textContent = stageName(map);
     const place = document.getElementById("stage-bars"), width = Math.max(100, place.clientWidth), height = 40, inset = 8;
     const totals = map.by_stage.visits.map(sum), lacking = map.asked_by_stage ? map.by_stage.missing.map(sum) : [];
-    const top = most(totals) || 1, step = (width - 2 * inset) / map.stages.length;
+    const top = most(totals) || 1, step = (width - 2 * inset) / (map.stages.length + 1);
+    input.style.marginLeft = `${step / 2}px`; input.style.width = `${width - step}px`;
+    const slim = step > 4 ? 1 : 0, every = draw("rect", { class: "every" + (view.stage < 0 ? " on" : ""), x: inset + 1, y: 3, width: Math.max(1, step - 2), height: height - 4, rx: 2 });
     const bars = totals.map((total, i) => {
       const tall = Math.max(1.5, total / top * (height - 4));
-      return draw("rect", { class: "bar" + (lacking[i] > 0 ? " lack" : "") + (i === view.stage ? " on" : ""), x: inset + i * step + (step > 4 ? 1 : 0), y: height - tall, width: Math.max(0.5, step - (step > 4 ? 2 : 0)), height: tall },
+      return draw("rect", { class: "bar" + (lacking[i] > 0 ? " lack" : "") + (i === view.stage ? " on" : ""), x: inset + (i + 1) * step + slim, y: height - tall, width: Math.max(0.5, step - 2 * slim), height: tall },
         draw("title", {}, `stage ${map.stages[i]}: ${full(total)} visits${lacking[i] > 0 ? `, ${full(lacking[i])} missing` : ""}`));
     });
-    const picture = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, bars);
+    const picture = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, every, step > 20 ? draw("text", { x: inset + step / 2, y: height / 2 + 4 }, "all") : "", bars);
     picture.addEventListener("click", (event) => {
       const box = picture.getBoundingClientRect();
-      go(clamp(Math.floor(((event.clientX - box.left) * width / box.width - inset) / step), 0, map.stages.length - 1));
+      go(clamp(Math.floor(((event.clientX - box.left) * width / box.width - inset) / step) - 1, -1, map.stages.length - 1));
     });
     place.replaceChildren(picture);
   }
@@ -211,7 +213,12 @@
     if (view.mode === "share" && view.stage >= 0 && !map.asked_by_stage) return { ...here, wanted: map.overall.wanted[i], missing: map.overall.missing[i] };
     return here;
   }
-  const level = (value, top) => value <= 0 ? 0 : 1 + Math.min(7, Math.floor(7.999 * Math.log1p(value) / Math.log1p(top)));
+  /* Eight steps from the least to the most visits by equal factors, at least from half of the most. */
+  function range(values) {
+    const top = most(values) || 1, least = values.reduce((low, value) => value > 0 ? Math.min(low, value) : low, top);
+    return [Math.min(least, top / 2), top];
+  }
+  const level = (value, [low, top]) => value <= 0 ? 0 : 1 + clamp(Math.floor(7.999 * Math.log(value / low) / Math.log(top / low)), 0, 7);
   const shareLevel = (share) => share >= 1 ? 8 : Math.min(7, Math.floor(share * 8));
   function fill(map, i, top) {
     if (view.mode === "policy") {
@@ -237,12 +244,12 @@
     return [];
   }
   function fillMap(map) {
-    const { layout } = map, place = document.getElementById("field"), room = Math.max(240, place.clientWidth);
+    const { layout } = map, place = document.getElementById("field"), room = Math.max(240, place.parentNode.clientWidth);
     const graph = layout.kind === "graph", gap = graph ? 0 : layout.columns > 40 ? 1 : 3;
-    const largest = { grid: 92, plane: 52, graph: 110, tiles: 30 }[layout.kind];
+    const largest = { grid: 104, plane: 52, graph: 110, tiles: 30 }[layout.kind];
     const cell = clamp(Math.floor(room / layout.columns), graph ? 46 : 4, largest), size = graph ? cell * 0.5 : cell - gap;
     const width = layout.columns * cell, height = layout.rows * cell;
-    const visits = map.labels.map((_, i) => amounts(map, i).visits), top = most(visits) || 1;
+    const visits = map.labels.map((_, i) => amounts(map, i).visits), top = range(visits);
     const picture = draw("svg", { class: "field", width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img", "aria-label": `${MODES[view.mode]} of ${map.labels.length} states, ${stageName(map)}; arrow keys move from state to state` });
     const corner = (i) => [layout.x[i] * cell + (cell - size) / 2, layout.y[i] * cell + (cell - size) / 2];
     for (const [a, b] of layout.edges) picture.append(edge(corner(a), corner(b), size));
@@ -315,11 +322,11 @@
     if (best !== null) select(map, best);
   }
   const swatch = (name) => draw("svg", { width: 13, height: 13, "aria-hidden": "true" }, draw("rect", { class: name, width: 13, height: 13, rx: 3 }));
-  const ramp = (letter) => draw("svg", { width: 99, height: 12, "aria-hidden": "true" }, Array.from({ length: 9 }, (_, k) => draw("rect", { class: letter + k, x: k * 11, width: 11, height: 12 })));
+  const ramp = (letter) => draw("svg", { width: 99, height: 12, "aria-hidden": "true" }, Array.from({ length: 9 }, (_, k) => k).filter((k) => letter === "s" || k).map((k, n, all) => draw("rect", { class: letter + k, x: n * 99 / all.length, width: 99 / all.length + 0.5, height: 12 })));
   const WORDS = { start: "start", goal: "goal", hole: "hole: ends the episode", wall: "wall", cliff: "cliff" };
   function fillLegend(map, top) {
     const parts = [];
-    if (view.mode === "visits") parts.push(el("span", {}, "0", ramp("v"), `${short(top)} visits (log scale)`));
+    if (view.mode === "visits") parts.push(el("span", {}, short(Math.ceil(top[0])), ramp("v"), `${short(top[1])} visits`));
     if (view.mode === "share") parts.push(el("span", {}, "0%", ramp("s"), "all of the target"), map.asked_by_stage || view.stage < 0 ? "" : el("span", {}, "(at all stages: none is asked for by itself)"));
     if (view.mode === "policy") {
       const used = [...new Set(map.policy.flat())].filter((a) => a >= 0).sort((a, b) => a - b);
@@ -362,14 +369,14 @@
   }
 
   /* ---------------------------------------------------------------- tables */
-  const FEW = 10;
+  const FEW = 8;
   function listing(list) {
-    const wide = list.heads.length > 3, head = [el("h2", {}, list.title), list.note ? el("p", { class: "note" }, list.note) : ""];
+    const wide = list.wide, stack = list.heads.length > 4, head = [el("h2", {}, list.title), list.note ? el("p", { class: "note" }, list.note) : ""];
     const attributes = { class: "card" + (wide ? " wide" : ""), id: "list-" + list.name };
     if (!list.rows.length) return list.empty ? el("section", attributes, head[0], el("p", { class: "note" }, list.empty)) : null;
     const open = view.open.has(list.name), late = (k) => !open && k >= FEW ? "hidden" : null;
     const body = list.heads.length
-      ? el("table", { class: wide ? "stack" : null }, el("thead", {}, el("tr", {}, list.heads.map((word, k) => el("th", { class: k < list.numeric ? "number" : null, scope: "col" }, word)))),
+      ? el("table", { class: stack ? "stack" : null }, el("thead", {}, el("tr", {}, list.heads.map((word, k) => el("th", { class: k < list.numeric ? "number" : null, scope: "col" }, word)))),
         el("tbody", {}, list.rows.map((row, k) => el("tr", { class: late(k) }, row.map((text, c) => el("td", { class: c < list.numeric ? "number" : null, "data-head": list.heads[c] }, text))))))
       : el("ul", { class: "lines" }, list.rows.map((row, k) => el("li", { class: late(k) }, row[0])));
     const card = el("section", attributes, head, body);
