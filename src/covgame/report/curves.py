@@ -32,18 +32,16 @@ class Trail:
     """Points of a line that keeps going: when there are too many, every other one is dropped."""
 
     def __init__(self, most: int = 2 * POINTS) -> None:
-        self.most, self.every, self.left = most, 1, 0
+        self.most, self.every, self.heard = most, 1, 0
         self.points: list[tuple[float, ...]] = []
 
     def add(self, *point: float) -> None:
-        """One more; only every so many are kept, the last is drawn anyway."""
-        self.left -= 1
-        if self.left > 0:
-            return
-        self.points.append(point)
+        """One more; only every so many are kept."""
+        if self.heard % self.every == 0:
+            self.points.append(point)
         if len(self.points) >= self.most:
             self.points, self.every = self.points[::2], 2 * self.every
-        self.left = self.every
+        self.heard += 1
 
 
 def coverage_chart(run: Coverage, trail: Trail | None = None, bound: float | None = None) -> Chart:
