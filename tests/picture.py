@@ -10,7 +10,7 @@ import covgame as cg
 from tests.test_browser import CHROMIUM, FLAGS
 
 PLACE = Path(__file__).parent.parent / "docs" / "figures" / "report.png"
-SIZE = {"width": 1120, "height": 1290}
+SIZE = {"width": 1120, "height": 1510}
 
 
 def main() -> None:
@@ -25,7 +25,8 @@ def main() -> None:
         page.wait_for_selector(".tile")
         page.locator("#stage").fill("5")
         page.locator(".tile[data-i='14']").hover()
-        page.screenshot(path=PLACE)
+        page.evaluate("document.activeElement.blur()")
+        page.screenshot(path=PLACE, full_page=True, clip={"x": 0, "y": 0, **SIZE})
         browser.close()
 
 

@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
     | {"report", "data"},
-    "report": BASE | {"planning", "runs", "data", "mdp", "targets", "flow", "store"},
+    "report": BASE | {"planning", "runs", "data", "mdp", "targets", "flow", "store", "sources"},
     "comparison": BASE
     | {
         "mdp",

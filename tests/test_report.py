@@ -364,7 +364,7 @@ def test_the_command_on_the_page_plays_the_run_again(asked: str, tmp_path: Path)
 
 def test_objects_are_played_again_by_python() -> None:
     run = cg.cover(Corner(), "uniform:1/pair", seed=4)
-    assert page_of(run).command == "covgame.cover(env, 'uniform:1/pair', seed=4)"
+    assert page_of(run).command == "covgame.cover(env, 'uniform:1/pair', horizon=3, seed=4)"
 
 
 def test_golden_runs_have_pages(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from covgame.runs.settings import CoverSettings, LearnSettings
+from covgame.sources.maps import FUNCTION
 
 if TYPE_CHECKING:
     from covgame.runs.run import Run
@@ -26,7 +27,8 @@ def command_of(run: Run) -> str:
 
     What is as it is by default is left out, but for the seed.
     """
-    asked = {**run.environment.reading.texts(), **run.manifest()}
+    asked: dict[str, Any] = {"horizon": run.environment.horizon}
+    asked |= {**run.environment.reading.texts(), **run.manifest()}
     given = [one.name for one in run.given]
     name = str(asked.get("command", "cover"))
     by_name = run.environment.by_name
@@ -64,6 +66,12 @@ def _usual(name: str) -> Mapping[str, Any]:
     return {**vars(LearnSettings("explore", 1.0)), "reward_range": (0.0, 1.0)}
 
 
+def _value(value: Any) -> str:
+    """As it is written in Python; a function by its name."""
+    text = str(value)
+    return text.removesuffix(FUNCTION).strip() if text.endswith(FUNCTION) else repr(value)
+
+
 def _as_python(name: str, asked: Mapping[str, Any], given: list[str]) -> str:
     """Where the environment is an object that only the user's program has."""
     usual = {**_usual(name), "command": name}
@@ -71,8 +79,8 @@ def _as_python(name: str, asked: Mapping[str, Any], given: list[str]) -> str:
     if name == "cover":
         parts.append(repr(str(asked.get("request"))))
     parts += [
-        f"{key}={asked[key]!r}"
-        for key in (*PLAIN, *RANGES, *SWITCHES)
+        f"{key}={_value(asked[key])}"
+        for key in ("horizon", *PLAIN, *RANGES, *SWITCHES)
         if key in asked and (asked[key] != usual.get(key) or key in ALWAYS)
     ]
     if given:

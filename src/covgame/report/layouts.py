@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,21 +63,27 @@ def _grid(seen: Seen) -> Layout | None:
     return Layout("grid", columns, rows, x, y, _marks(seen), [], "")
 
 
+def coordinates(labels: Sequence[str]) -> list[tuple[int, int]] | None:
+    """The places of names that are two whole numbers, (3, 5); None if others are among them."""
+    found = [COORDINATES.fullmatch(label) for label in labels]
+    pairs = [(int(one[1]), int(one[2])) for one in found if one is not None]
+    if not pairs or len(pairs) < len(found) or len(set(pairs)) < len(pairs):
+        return None
+    spread = [max(axis) - min(axis) for axis in zip(*pairs, strict=True)]
+    return pairs if max(spread) < WIDEST else None
+
+
 def _plane(seen: Seen) -> Layout | None:
-    """States whose names are two whole numbers: (3, 5)."""
+    """States whose names are two whole numbers."""
     if seen.names.states is None:
         return None
-    found = [COORDINATES.fullmatch(seen.names.state(state)) for state in seen.states.tolist()]
-    pairs = [(int(one[1]), int(one[2])) for one in found if one is not None]
-    if len(pairs) < len(found) or len(set(pairs)) < len(pairs):
+    pairs = coordinates([seen.names.state(state) for state in seen.states.tolist()])
+    if pairs is None:
         return None
-    left, top = min(x for x, _ in pairs), max(y for _, y in pairs)
-    columns = max(x for x, _ in pairs) - left + 1
-    rows = top - min(y for _, y in pairs) + 1
-    if max(columns, rows) > WIDEST:
-        return None
-    note = f"First number from {left} on to the right, second from {top - rows + 1} on upwards."
+    (left, right), (bottom, top) = ((min(axis), max(axis)) for axis in zip(*pairs, strict=True))
+    note = f"First number from {left} on to the right, second from {bottom} on upwards."
     x, y = [x - left for x, _ in pairs], [top - y for _, y in pairs]
+    columns, rows = right - left + 1, top - bottom + 1
     return Layout("plane", columns, rows, x, y, _marks(seen), [], note)
 
 

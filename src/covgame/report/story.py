@@ -79,7 +79,7 @@ def _world(run: Run) -> str:
     states = f"{run.n_states:,} states"
     if run.source.discovers_states:
         states += " seen"
-    return f"{run.environment.name} (at most {H:,} steps an episode, {states}, {A:,} actions)"
+    return f"{run.environment.name}: at most {H:,} steps an episode, {states}, {A:,} actions"
 
 
 # --------------------------------------------------------------------------------- cover

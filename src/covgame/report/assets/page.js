@@ -244,9 +244,9 @@
     return [];
   }
   function fillMap(map) {
-    const { layout } = map, place = document.getElementById("field"), room = Math.max(240, place.parentNode.clientWidth);
+    const { layout } = map, place = document.getElementById("field"), whole = place.closest(".map").clientWidth, room = Math.max(240, whole > 700 ? whole - 320 : whole);
     const graph = layout.kind === "graph", gap = graph ? 0 : layout.columns > 40 ? 1 : 3;
-    const largest = { grid: 104, plane: 52, graph: 110, tiles: 30 }[layout.kind];
+    const largest = { grid: 104, plane: 52, graph: 110, tiles: 40 }[layout.kind];
     const cell = clamp(Math.floor(room / layout.columns), graph ? 46 : 4, largest), size = graph ? cell * 0.5 : cell - gap;
     const width = layout.columns * cell, height = layout.rows * cell;
     const visits = map.labels.map((_, i) => amounts(map, i).visits), top = range(visits);
