@@ -27,6 +27,12 @@ from tests.pages import Parsed, data_in
 CHAIN = "chain:states=4,horizon=6"
 
 
+@pytest.fixture(autouse=True)
+def no_goodbyes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for those who do not ask again."""
+    monkeypatch.setattr(live, "SECONDS_TO_PART", 0.0)
+
+
 def begun(**changes: Any) -> Run:
     return start(CHAIN, "uniform:20/pair", CoverSettings(**changes))
 
@@ -70,16 +76,19 @@ def test_the_page_and_its_news_are_those_of_the_run() -> None:
         assert int(headers["X-Number"]) >= 1
 
 
-def test_who_waits_is_told_the_end() -> None:
+def test_who_watches_is_told_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also who is between two questions when the run ends."""
+    monkeypatch.setattr(live, "SECONDS_TO_PART", 60.0)
+    monkeypatch.setattr(live, "SECONDS_BETWEEN_QUESTIONS", 60.0)
     run = begun()
     heard: list[tuple[int, Any, bytes]] = []
     with page_of(run) as (_, address):
         number = ask(address, "data?after=0")[1]["X-Number"]
         thread = threading.Thread(target=lambda: heard.append(ask(address, f"data?after={number}")))
-        thread.start()
         for _ in play(run):
             pass
-    thread.join(10)
+        thread.start()
+    thread.join()
     (code, headers, content), *_ = heard
     assert (code, headers["X-Last"]) == (200, "1")
     said = json.loads(content)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covgame.errors import Row
 from covgame.mdp import dp
 from covgame.planning import number
 from covgame.report.content import Listing
+from covgame.report.story import Lacking
 
 if TYPE_CHECKING:
     from covgame.mdp.transitions import Transitions
@@ -35,12 +37,12 @@ UNSEEN = (
 
 
 def coverage_listings(
-    run: Coverage, dearest: Sequence[tuple[Row, float]], *, learnt: bool
+    run: Coverage, dearest: Lacking, uncovered: Lacking, *, learnt: bool
 ) -> list[Listing]:
     """What there is to list of a run; ``learnt``: prices are those of what was seen."""
     return [
         *_prices(run.names, dearest, learnt=learnt),
-        _missing(run),
+        _missing(run, uncovered),
         *_unreachable(run),
         *_aliased(run),
         *_failures(run),
@@ -88,19 +90,21 @@ def _costs(where: str, price: float) -> str:
     return f"One more visit of ({where}) costs {cost}."
 
 
-def _missing(run: Coverage) -> Listing:
+def _missing(run: Coverage, uncovered: Lacking) -> Listing:
     names = run.names
     if run.transitions is not None:
         rows = [[number(n), names.transition(move)] for move, n in run.uncovered_transitions]
         known = {move[:2] for move, _ in run.transitions}
-        untried = [row for row, _ in run.uncovered if row[1:] not in known]
+        untried = [row for row, _ in uncovered if row[1:] not in known]
         rows += [["", f"{names.describe(row)}: not tried yet"] for row in untried]
     else:
-        rows = [[number(n), names.describe(row)] for row, n in run.uncovered]
+        rows = [[number(n), names.describe(row)] for row, n in uncovered[:MOST]]
     none = "Nothing: everything has the visits that were asked for."
     if not run.covered:
         none = "Nothing is asked for yet: no state has been seen."
-    return _cut("missing", "Still missing", "Most visits first.", ["visits", "where"], rows, none)
+    heads = ["visits", "where"]
+    found = _cut("missing", "Still missing", "Most visits first.", heads, rows, none)
+    return found if run.transitions is not None else replace(found, more=len(uncovered) - len(rows))
 
 
 def _unreachable(run: Coverage) -> list[Listing]:

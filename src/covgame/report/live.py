@@ -7,6 +7,7 @@ allows, and hands what it saw to a thread that answers browsers. That thread nev
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import sys
 import threading
@@ -34,6 +35,9 @@ SECONDS_OF_SILENCE = 15.0
 SECONDS_TO_PART = 1.0
 """How long browsers that are watching get to fetch the last state."""
 
+SECONDS_BETWEEN_QUESTIONS = 3.0
+"""Who was told something so recently is taken to be drawing it, and to ask again."""
+
 MOST_WATCHERS = 16
 SECONDS_FOR_REQUEST = 5.0
 
@@ -55,6 +59,8 @@ class Board:
         self.number, self.last = 0, False
         self.page: PageData | None = None
         self.watchers = 0  # who waits for the next state, or is being told it
+        self.told_last = False
+        self.heard_of = -math.inf  # when somebody was last told something that was not the last
 
     def show(self, page: PageData, *, last: bool = False) -> None:
         """Put up a new state; it is written out by whoever is asked for it."""
@@ -84,10 +90,20 @@ class Board:
                 self.watchers -= 1
                 self.changed.notify_all()
 
+    def told(self, *, last: bool) -> None:
+        """Somebody knows a state now; unless it is the last, they will ask again at once."""
+        with self.changed:
+            self.told_last |= last
+            self.heard_of = self.heard_of if last else time.monotonic()
+            self.changed.notify_all()
+
     def wait_for_watchers(self, seconds: float) -> None:
         """Until those who are watching were told the last state."""
         with self.changed:
-            self.changed.wait_for(lambda: not self.watchers, seconds)
+            recent = time.monotonic() - self.heard_of < SECONDS_BETWEEN_QUESTIONS
+            self.changed.wait_for(
+                lambda: not self.watchers and (self.told_last or not recent), seconds
+            )
 
 
 class Server(ThreadingHTTPServer):
@@ -149,6 +165,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(503)
             return
         self._send(200, page_html(page, live=True).encode(), "text/html; charset=utf-8")
+        self.server.board.told(last=False)
 
     def _send_news(self, query: str) -> None:
         number = query.removeprefix("after=")
@@ -164,6 +181,7 @@ class Handler(BaseHTTPRequestHandler):
             content = page.to_json().encode()
             more = {"X-Number": str(number_now), **({"X-Last": "1"} if last else {})}
             self._send(200, content, "application/json; charset=utf-8", more)
+            self.server.board.told(last=last)
 
     def _send(
         self, code: int, content: bytes, kind: str, more: dict[str, str] | None = None

@@ -68,15 +68,15 @@ def _coverage_parts(run: Coverage, ending: Ending, trail: Trail | None) -> Parts
     live = trail is not None
     bound = _bound(run, solve=not live)
     dearest, learnt = ([], False) if live and bound is None else _dearest(run)
-    missing = np.maximum(run.target.counts - run.game.collected, 0.0)
+    lacking, missing = run.uncovered, np.maximum(run.target.counts - run.game.collected, 0.0)
     seen = _seen(run, run.target.rows, run.target.counts, missing)
     return (
         "cover",
-        cover_sentences(run, ending, bound),
-        cover_figures(run, bound),
+        cover_sentences(run, ending, bound, lacking),
+        cover_figures(run, bound, lacking),
         coverage_chart(run, trail, bound),
         state_map(seen),
-        coverage_listings(run, dearest, learnt=learnt),
+        coverage_listings(run, dearest, lacking, learnt=learnt),
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from covgame.errors import Row
 from covgame.planning import number
 from covgame.report.content import Figure, Tone
 from covgame.types import ANY
@@ -26,6 +28,10 @@ EACH = {
     "state": "every state, at whatever stage,",
     "transition": "every transition (a state, an action and what follows)",
 }
+
+
+Lacking = Sequence[tuple[Row, float]]
+"""Rows of a target and the visits that they lack."""
 
 
 @dataclass(frozen=True)
@@ -118,34 +124,36 @@ def kind_of_rows(target: Target) -> str:
     return "states" if stage.all() and action.all() else "requirements"
 
 
-def cover_sentences(run: Coverage, ending: Ending, bound: float | None) -> list[str]:
+def cover_sentences(
+    run: Coverage, ending: Ending, bound: float | None, lacking: Lacking
+) -> list[str]:
     """What was asked, what came of it, and how good that is."""
     asked = asked_in_words(run.request, len(run.target))
     return [
         f"The task was to {asked} in {_world(run)}.",
-        _outcome(run, ending),
+        _outcome(run, ending, lacking),
         _judgement(run, bound),
     ]
 
 
-def _outcome(run: Coverage, ending: Ending) -> str:
+def _outcome(run: Coverage, ending: Ending, uncovered: Lacking) -> str:
     played = f"After {episodes(run.n_episodes)}"
     if run.transitions is not None:
         done = len(run.transitions) - len(run.uncovered_transitions)
         what, total = "transitions", len(run.transitions)
     else:
         what, total = kind_of_rows(run.target), len(run.target)
-        done = total - len(run.uncovered)
+        done = total - len(uncovered)
     if run.covered:
         return f"{played}, all {total:,} {what} have the visits that were asked for."
-    lacking = "" if run.transitions is not None else f" {_missing(run)}."
+    lacking = "" if run.transitions is not None else f" {_missing(uncovered)}."
     return (
         f"{played}, {max(done, 0):,} of {total:,} {what} have their visits.{lacking} {ending.words}"
     )
 
 
-def _missing(run: Coverage) -> str:
-    visits = sum(missing for _, missing in run.uncovered)
+def _missing(uncovered: Lacking) -> str:
+    visits = sum(missing for _, missing in uncovered)
     return "One visit is missing" if visits == 1 else f"{number(visits)} visits are missing"
 
 
@@ -171,10 +179,10 @@ def episodes(count: float) -> str:
     return "1 episode" if count == 1 else f"{number(count)} episodes"
 
 
-def cover_figures(run: Coverage, bound: float | None) -> list[Figure]:
+def cover_figures(run: Coverage, bound: float | None, lacking: Lacking) -> list[Figure]:
     """Episodes, coverage, the bound, and what is particular to this run."""
     total = len(run.target)
-    done = total - len(run.uncovered)
+    done = total - len(lacking)
     share = done / total if total else 0.0
     figures = [
         Figure("episodes", number(run.n_episodes), f"{number(int(run.counts.visits.sum()))} steps"),
