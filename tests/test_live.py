@@ -195,6 +195,15 @@ def test_learners_have_a_live_page_too() -> None:
     assert board.page.state_map.policy is not None
 
 
+def test_who_does_not_wait_is_shown_as_such() -> None:
+    run, board = begun(), Board()
+    page = LivePage(run, board)
+    page.break_off()
+    assert board.last
+    assert board.page is not None
+    assert (board.page.status, board.page.tone) == ("interrupted", "open")
+
+
 def test_the_server_goes_with_the_run_however_it_ends() -> None:
     before = threading.active_count()
     with suppress(KeyboardInterrupt), page_of(begun()) as (_, address):

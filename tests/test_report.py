@@ -27,7 +27,7 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
 from tests.doors import Door
 from tests.pages import Parsed, check_page, data_in, shell
-from tests.runs import Corner, Corridor, forged
+from tests.runs import Corner, Corridor, edited, forged
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
 
@@ -128,6 +128,16 @@ def test_the_page_says_what_the_answer_says(tmp_path: Path) -> None:
     assert sum(overall["missing"]) == sum(missing)
     assert sum(overall["wanted"]) == run.target.counts.sum()
     assert sum(overall["visits"]) == run.counts.visits.sum()
+
+
+def test_a_killed_run_says_that_it_can_go_on(tmp_path: Path) -> None:
+    RUNS["budget"](tmp_path)
+    edited(tmp_path, state="running")
+    (tmp_path / "result.json").unlink()
+    data = check_page(cg.load(tmp_path).report().read_text())
+    assert (data["status"], data["tone"]) == ("not finished", "open")
+    assert "was killed and can go on" in data["sentences"][1]
+    assert data["chart"]["series"][0]["x"][-1] == 4
 
 
 def test_what_makes_it_expensive_is_in_words(tmp_path: Path) -> None:

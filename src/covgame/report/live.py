@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -218,7 +219,13 @@ class LivePage:
 
     def end(self, run: Run) -> None:
         """Show the last state."""
-        self._look(run, running=run.stopped is None, last=True)
+        self._look(run, running=False, last=True)
+
+    def break_off(self) -> None:
+        """Say that it was interrupted, without another look: the run may be half done."""
+        if self.board.page is not None:
+            page = replace(self.board.page, status="interrupted", tone="open")
+            self.board.show(page, last=True)
 
     def _look(self, run: Run, *, running: bool, last: bool = False) -> None:
         covering = run.FINISHED == "covered"
@@ -248,14 +255,18 @@ def served(
     thread.start()
     (say or _say)(f"live page: {server.address}")
     try:
-        yield live.after_block
-    finally:
         try:
+            yield live.after_block
+        except BaseException:
+            live.break_off()
+            raise
+        else:
             live.end(run)
-            board.wait_for_watchers(SECONDS_TO_PART)
         finally:
-            server.shutdown()
-            server.server_close()
+            board.wait_for_watchers(SECONDS_TO_PART)
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def _say(sentence: str) -> None:

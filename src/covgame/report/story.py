@@ -164,7 +164,8 @@ def _judgement(run: Coverage, bound: float | None) -> str:
                 "How many episodes it takes at best nobody can say, because this environment shows "
                 "no table of its transitions."
             )
-        return "The fewest episodes possible (phi*) were not computed in a world this large."
+        why = " in a world this large" if run.is_large else ""
+        return f"The fewest episodes possible (phi*) were not computed{why}."
     least = f"No method that always gets there needs fewer than {number(bound)} episodes on average"
     rest = " for what the data given lack" if run.given else ""
     if not run.covered or not bound:
