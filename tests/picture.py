@@ -10,7 +10,7 @@ import covgame as cg
 from tests.test_browser import CHROMIUM, FLAGS
 
 PLACE = Path(__file__).parent.parent / "docs" / "figures" / "report.png"
-SIZE = {"width": 1120, "height": 1510}
+SIZE = {"width": 1120, "height": 1560}
 
 
 def main() -> None:

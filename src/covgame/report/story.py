@@ -211,7 +211,8 @@ def _failures(run: Run) -> list[Figure]:
     if not len(run.failures):
         return []
     kinds = len(run.failures.distinct())
-    return [Figure("failures", f"{len(run.failures):,}", f"{kinds:,} kinds")]
+    said = "of one kind" if kinds == 1 else f"of {kinds:,} kinds"
+    return [Figure("failures", f"{len(run.failures):,}", said)]
 
 
 # ------------------------------------------------------------------- explore and identify
