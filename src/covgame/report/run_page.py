@@ -112,7 +112,7 @@ def _made_with(run: Run) -> str:
 
 def _bound(run: Coverage, *, solve: bool) -> float | None:
     """phi*, if it is known or quickly computed; or as the run's answer has it."""
-    if "min_episodes" in vars(run) or (solve and not run.is_large):
+    if run.has_bound or (solve and not run.is_large):
         return run.bound_at_hand
     if not solve or run.folder is None:
         return None

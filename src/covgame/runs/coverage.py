@@ -240,9 +240,14 @@ class Coverage(Run):
         return self.stopped == "interrupted"
 
     @property
+    def has_bound(self) -> bool:
+        """Whether ``min_episodes`` was computed before."""
+        return bool(self._compared)
+
+    @property
     def bound_at_hand(self) -> float | None:
         """``min_episodes``, if nobody has to wait for it."""
-        return self.min_episodes if not self.is_large or self._compared else None
+        return self.min_episodes if not self.is_large or self.has_bound else None
 
     @property
     def is_large(self) -> bool:
