@@ -30,6 +30,8 @@ class Own:
 
 targets = ("uniform:1", "uniform:2/pair", "uniform:1/state", "uniform:1/transition")
 for target, apart, horizon in itertools.product(targets, (True, False), (1, 2, 6)):
+    if horizon == 1 and "transition" in target:
+        continue
     how = {"horizon": horizon, "stage_dependent": apart, "max_episodes": 60}
     for env in ("gym:FrozenLake-v1", Own, "riverswim:states=4"):
         cg.cover(env, target, **how)
