@@ -1,0 +1,110 @@
+"""``check_transitions``: run a machine until every transition was seen often enough."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import covgame.runs.cover
+from covgame.runs.coverage import Coverage
+from covgame.runs.playing import play
+from covgame.runs.settings import CoverSettings
+from covgame.sources.environments import make
+from covgame.targets.requests import uniform
+from covgame.testing.asked import Asked, asked_of
+from covgame.testing.choosing import machine_of
+from covgame.testing.outcome import Outcome, outcome_of
+from covgame.testing.world import World
+
+listeners: list[Callable[[Outcome], None]] = []
+"""Who is told how tests went, whatever their verdict."""
+
+
+class NotCovered(AssertionError):
+    """The budget is spent, and transitions lack visits."""
+
+
+class CoverWarning(UserWarning):
+    """Something that a tester should know, though nothing failed."""
+
+
+def check_transitions(machine: Any, seed: int | None = None) -> Outcome:
+    """Run a state machine until every transition was seen as often as its decorator asks.
+
+    Args:
+        machine: A class that ``@cover_transitions`` decorates; one that is not gets its defaults.
+        seed: Another seed than the decorator's.
+
+    Returns:
+        What was seen: ``outcome.transitions``, ``outcome.rules``, ``outcome.states``.
+
+    Raises:
+        NotCovered: The budget is spent, and transitions lack visits.
+        BadInput: It has no rules, or does not say what counts as a state.
+        Exception: Whatever the machine raises, made short, with the rules that lead there.
+    """
+    __tracebackhide__ = True
+    asked = asked_of(machine) if seed is None else replaced(asked_of(machine), seed)
+    runs = machine_of(machine, asked)
+    runs.try_known(asked.seed)
+    world = World(runs, asked.steps)
+    run, stopped = _play(world, asked)
+    outcome = outcome_of(run, world, asked, stopped)
+    for tell in tuple(listeners):
+        tell(outcome)
+    if world.found:
+        found = sorted(world.found.values(), key=lambda one: len(one.rules))
+        runs.hand_back(found[:1] if asked.on_failure == "stop" else found, asked.seed)
+    if run.failure:
+        raise run.failed_by(run.failure)
+    for note in outcome.notes:
+        warnings.warn(f"{outcome.name}: {note}", CoverWarning, stacklevel=2)
+    if not outcome.covered:
+        _say_short(outcome, asked)
+    return outcome
+
+
+def replaced(asked: Asked, seed: int) -> Asked:
+    """The same with another seed."""
+    from dataclasses import replace
+
+    return replace(asked, seed=seed)
+
+
+def _play(world: World, asked: Asked) -> tuple[Coverage, str]:
+    """Play a run out: the run, and why it stopped."""
+    on_failure = "avoid" if asked.on_failure == "avoid" else "record"
+    settings = CoverSettings(seed=asked.seed, max_episodes=asked.budget, on_failure=on_failure)
+    target = uniform(asked.visits, "transition")
+    run = covgame.runs.cover.start(make(world), target, settings)
+    until = None if asked.seconds is None else time.monotonic() + asked.seconds
+    try:
+        for _ in play(run):
+            if world.found and asked.on_failure == "stop":
+                return run, "failed"
+            if until is not None and time.monotonic() > until and not run.done:
+                return run, "time"
+    finally:
+        world.close()
+    if run.stopped == "interrupted":
+        raise KeyboardInterrupt
+    return run, run.stopped or "budget"
+
+
+def _say_short(outcome: Outcome, asked: Asked) -> None:
+    __tracebackhide__ = True
+    spent = f"{outcome.sequences:,} sequences"
+    if outcome.stopped == "time":
+        spent += f" and {asked.seconds:g} s"
+    message = "\n".join(
+        [
+            f"{outcome.line()}, and {spent} are spent. Raise the budget, ask for fewer visits, or "
+            'say when_short="warn". Missing:',
+            *(f"  {line}" for line in outcome.lacking()),
+        ]
+    )
+    if asked.when_short == "fail":
+        raise NotCovered(message)
+    warnings.warn(message, CoverWarning, stacklevel=3)

@@ -1,0 +1,198 @@
+"""Plain classes whose methods are actions: state machines without Hypothesis."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NoReturn, TypeVar, overload
+
+from covgame.errors import BadInput
+from covgame.testing.machines import Found, Place, StateMap, place_of
+from covgame.testing.shrinking import shortest
+
+ACTION, INVARIANT = "__covgame_action__", "__covgame_invariant__"
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+When = Callable[[Any], bool]
+
+Step = tuple[int, int]
+"""An action by its number, and the number of its step in the sequence that it was found in."""
+
+
+@overload
+def action(method: Method) -> Method: ...
+@overload
+def action(*, when: When | None = None) -> Callable[[Method], Method]: ...
+def action(method: Any = None, *, when: When | None = None) -> Any:
+    """Say that a method of a plain class is something one can do.
+
+    Args:
+        method: The method, if there is nothing else to say. It takes nothing, or one argument: a
+            ``random.Random`` that is the same whenever the sequence is run again.
+        when: A function of the object: whether the action is allowed now.
+
+    Returns:
+        The method.
+
+    Example:
+        >>> from covgame.testing import action
+        >>> class Door:
+        ...     open = False
+        ...     @action(when=lambda door: not door.open)
+        ...     def push(self):
+        ...         self.open = True
+    """
+
+    def mark(function: Any) -> Any:
+        setattr(function, ACTION, when or _always)
+        return function
+
+    return mark if method is None else mark(method)
+
+
+def always(method: Method) -> Method:
+    """Say that a method of a plain class is to be called after every step, to check something.
+
+    Args:
+        method: The method, which takes nothing; what it raises is a failure.
+
+    Returns:
+        The method.
+    """
+    setattr(method, INVARIANT, True)
+    return method
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+def marked(machine: type, mark: str) -> list[str]:
+    """The methods of a class with a mark, in the order in which they are written."""
+    names = dict.fromkeys(name for one in reversed(machine.__mro__) for name in vars(one))
+    return [name for name in names if hasattr(getattr(machine, name, None), mark)]
+
+
+class PlainSequence:
+    """One object, and what is done to it."""
+
+    def __init__(self, machine: PlainMachine, seed: int) -> None:
+        self.machine, self.seed = machine, seed
+        self.object: Any = None
+        self.evidence: list[Step] = []
+
+    def start(self) -> None:
+        self.object = self.machine.make()
+        reset = getattr(self.object, "reset", None)
+        if callable(reset):
+            reset(*([self.seed] if _takes_one(reset) else []))
+        self._check()
+
+    def allowed(self) -> list[bool]:
+        return [bool(when(self.object)) for when in self.machine.whens]
+
+    def run(self, rule: int) -> None:
+        self.again((rule, len(self.evidence)))
+
+    def again(self, step: Step) -> None:
+        """Do a step of this or another sequence with the random numbers that it had there."""
+        rule, number = step
+        self.evidence.append(step)
+        method = getattr(self.object, self.machine.rules[rule])
+        random = Random(f"{self.seed} {number}")
+        method(*([random] if _takes_one(method) else []))
+        self._check()
+
+    def _check(self) -> None:
+        for name in self.machine.invariants:
+            getattr(self.object, name)()
+
+    def state(self) -> Any:
+        return self.machine.states(self.object)
+
+    def close(self) -> None:
+        teardown = getattr(self.object, "teardown", None)
+        if callable(teardown):
+            teardown()
+
+
+class PlainMachine:
+    """A class with ``@action`` methods; every sequence gets a fresh object, reset if it can be."""
+
+    def __init__(self, machine: type, states: StateMap) -> None:
+        self.name, self.make, self.states = machine.__name__, machine, states
+        self.rules: Sequence[str] = marked(machine, ACTION)
+        self.invariants = marked(machine, INVARIANT)
+        self.whens = [getattr(getattr(machine, name), ACTION) for name in self.rules]
+
+    def begin(self, seed: int) -> PlainSequence:
+        return PlainSequence(self, seed)
+
+    def try_known(self, seed: int) -> None:
+        """Nothing is remembered."""
+
+    def hand_back(self, found: Sequence[Found], seed: int) -> NoReturn:
+        """Leave out what is not needed, and say what is left as Hypothesis would."""
+        del seed
+        errors = [self._shortened(one) for one in found]
+        if len(errors) == 1:
+            raise errors[0]
+        raise BaseExceptionGroup(f"{self.name} fails in {len(errors)} ways", errors)
+
+    def _shortened(self, found: Found) -> BaseException:
+        place = place_of(found.error)
+        steps = shortest(list(found.evidence), lambda some: self._fails(found.seed, some, place))
+        error = self._fails(found.seed, steps, place)
+        if error is None:
+            found.error.add_note(
+                "The same actions once more did not fail: this depends on more than them. "
+                f"Actions: {', '.join(found.rules)}"
+            )
+            return found.error
+        error.add_note("\n".join(["Failing sequence:", *self._lines(steps)]))
+        return error
+
+    def _lines(self, steps: Sequence[Step]) -> list[str]:
+        calls = [self.rules[rule] for rule, _ in steps]
+        takes = [_takes_one(getattr(self.make, name), bound=False) for name in calls]
+        words = [
+            f"state.{name}({'random' if one else ''})" for name, one in zip(calls, takes, strict=True)
+        ]
+        return [f"state = {self.name}()", *words]
+
+    def _fails(self, seed: int, steps: Sequence[Step], place: Place) -> BaseException | None:
+        """The error at that place that these steps lead to, if they do."""
+        sequence = self.begin(seed)
+        try:
+            sequence.start()
+            for step in steps:
+                if not sequence.allowed()[step[0]]:
+                    break
+                sequence.again(step)
+            sequence.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return error if place_of(error) == place else None
+        return None
+
+
+def _takes_one(method: Any, *, bound: bool = True) -> bool:
+    """Whether a method asks for an argument."""
+    asked = [
+        one
+        for one in inspect.signature(method).parameters.values()
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    ]
+    return len(asked) == (1 if bound else 2)
+
+
+def check_has_actions(machine: type) -> None:
+    """There is something to do."""
+    if not marked(machine, ACTION):
+        raise BadInput(
+            f"{machine.__name__} has nothing to run: derive it from Hypothesis's "
+            "RuleBasedStateMachine and give it rules, or decorate methods of it with "
+            "covgame.testing.action"
+        )
