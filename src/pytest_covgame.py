@@ -59,10 +59,13 @@ def pytest_pycollect_makeitem(
         from covgame.errors import CovgameError
         from covgame.testing import NotCovered, check_transitions
 
+        sentence = None
         try:
             check_transitions(obj, seed)
         except (CovgameError, NotCovered) as error:
-            pytest.fail(str(error), pytrace=False)
+            sentence = str(error)
+        if sentence is not None:
+            pytest.fail(sentence, pytrace=False)
 
     test.__doc__ = obj.__doc__
     test.pytestmark = list(getattr(obj, "pytestmark", []))  # type: ignore[attr-defined]

@@ -154,7 +154,8 @@ def make(
 
     Args:
         env: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
-            ``py:module:factory?n=3`` for one of your own, the path of a ``covgame-mdp/1`` file, a
+            ``py:module:factory?n=3`` for one of your own, ``gw:model.json`` for a model of
+            GraphWalker's, the path of a ``covgame-mdp/1`` file, a
             ``TabularMDP``, a Gymnasium environment, any object with ``reset`` and ``step``, a class
             or a function without arguments that makes one. An object that was handed over is
             played in this process only; a class or a function can be made again.
@@ -190,6 +191,10 @@ def make(
         from covgame.sources.gymnasium_envs import gym_factory
 
         return _external(name, gym_factory(rest), True, horizon, reading)
+    if kind == "gw" and colon:
+        from covgame.sources.graphwalker import GraphWorld
+
+        return _external(name, lambda: GraphWorld(rest), True, horizon, reading)
     if kind == "py" and colon:
         return _external(*factory_of(name), horizon, reading)
     if kind in FAMILIES:

@@ -12,7 +12,8 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.playing import play
 from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import make
-from covgame.targets.requests import uniform
+from covgame.targets.groups import Grouped, groups
+from covgame.targets.requests import Request, uniform
 from covgame.testing.asked import Asked, asked_of
 from covgame.testing.choosing import machine_of
 from covgame.testing.outcome import Outcome, outcome_of
@@ -77,31 +78,47 @@ def _play(world: World, asked: Asked) -> tuple[Coverage, str]:
     """Play a run out: the run, and why it stopped."""
     on_failure = "avoid" if asked.on_failure == "avoid" else "record"
     settings = CoverSettings(seed=asked.seed, max_episodes=asked.budget, on_failure=on_failure)
-    target = uniform(asked.visits, "transition")
-    run = covgame.runs.cover.start(make(world), target, settings)
+    run = covgame.runs.cover.start(make(world), _target(world, asked), settings)
     until = None if asked.seconds is None else time.monotonic() + asked.seconds
     try:
         for _ in play(run):
             if world.found and asked.on_failure == "stop":
                 return run, "failed"
+            if enough(run, world, asked):
+                return run, "covered"
             if until is not None and time.monotonic() > until and not run.done:
                 return run, "time"
     finally:
         world.close()
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
+    if world.machine.per == "edge" and not enough(run, world, asked):
+        return run, "unreachable" if run.stopped == "covered" else "budget"
     return run, run.stopped or "budget"
+
+
+def _target(world: World, asked: Asked) -> Request | Grouped:
+    if world.machine.per == "transition":
+        return uniform(asked.visits, "transition")
+    return groups(lambda _, rule: rule, asked.visits)
+
+
+def enough(run: Coverage, world: World, asked: Asked) -> bool:
+    """Whether every rule was run often enough, where that is all that is asked for."""
+    runs = run.counts.visits.sum(axis=(0, 1))
+    return world.machine.per == "edge" and bool((runs >= asked.visits).all())
 
 
 def _say_short(outcome: Outcome, asked: Asked) -> None:
     __tracebackhide__ = True
-    spent = f"{outcome.sequences:,} sequences"
+    advice = f"{outcome.sequences:,} sequences are spent; raise the budget or ask for fewer visits"
     if outcome.stopped == "time":
-        spent += f" and {asked.seconds:g} s"
+        advice = f"{asked.seconds:g} s are spent; allow more, or ask for fewer visits"
+    if outcome.stopped == "unreachable":
+        advice = "what is missing was never allowed, whatever was tried; mend the model"
     message = "\n".join(
         [
-            f"{outcome.line()}, and {spent} are spent. Raise the budget, ask for fewer visits, or "
-            'say when_short="warn". Missing:',
+            f'{outcome.line()}. {advice[0].upper()}{advice[1:]}, or say when_short="warn". Missing:',
             *(f"  {line}" for line in outcome.lacking()),
         ]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput
@@ -21,7 +22,7 @@ def machine_of(machine: Any, asked: Asked) -> Machine:
     if hasattr(machine, MODEL):
         from covgame.testing.graphwalker_machines import GraphWalkerMachine
 
-        return GraphWalkerMachine(machine, getattr(machine, MODEL))
+        return GraphWalkerMachine(machine, path_of(machine, getattr(machine, MODEL)))
     if is_of_hypothesis(machine):
         from covgame.testing.hypothesis_machines import HypothesisMachine
 
@@ -30,6 +31,14 @@ def machine_of(machine: Any, asked: Asked) -> Machine:
 
     check_has_actions(machine)
     return PlainMachine(machine, state_map(machine, asked))
+
+
+def path_of(machine: type, model: Any) -> Path:
+    """The file of a model, beside the file of the class that names it."""
+    if not isinstance(model, str | Path):
+        raise BadInput(f"{machine.__name__}.{MODEL} is the path of a model, not {model!r}")
+    beside = getattr(sys.modules.get(machine.__module__), "__file__", None)
+    return Path(beside).parent / model if beside else Path(model)
 
 
 def is_of_hypothesis(machine: type) -> bool:

@@ -213,6 +213,7 @@ def replay(
 
     Runs that it has kept from last time are tried as well. Returns if nothing fails any more.
     """
+    __tracebackhide__ = True
     phases = {Phase.reuse, Phase.shrink, Phase.explain} & {*settings.phases, Phase.reuse}
     again = hypothesis.settings(
         settings,

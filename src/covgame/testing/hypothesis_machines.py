@@ -11,7 +11,7 @@ import hypothesis
 from covgame.errors import BadInput
 from covgame.rng import episode_seed
 from covgame.testing import hypothesis_inside as inside
-from covgame.testing.machines import Found, GaveUp, StateMap
+from covgame.testing.machines import Found, GaveUp, Per, StateMap
 
 REDRAWN = 20
 """How often a step is drawn before the sequence ends there."""
@@ -76,6 +76,8 @@ class HypothesisSequence:
 class HypothesisMachine:
     """A class of them."""
 
+    per: Per = "transition"
+
     def __init__(self, machine: Any, states: StateMap, steps: int) -> None:
         self.name = machine.__name__
         self.machine = inside.with_chosen_rules(machine)
@@ -96,11 +98,13 @@ class HypothesisMachine:
         return HypothesisSequence(self, seed)
 
     def try_known(self, seed: int) -> None:
+        __tracebackhide__ = True
         if self.settings.database is not None and hypothesis.Phase.reuse in self.settings.phases:
             inside.replay(self.machine, [], self.steps, self.settings, seed)
 
     def hand_back(self, found: Sequence[Found], seed: int) -> NoReturn:
         """Hypothesis runs them again, shrinks them, and prints what it always prints."""
+        __tracebackhide__ = True
         inside.replay(self.machine, [one.evidence for one in found], self.steps, self.settings, seed)
         first = min(found, key=lambda one: len(one.rules))
         first.error.add_note(

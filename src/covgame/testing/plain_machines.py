@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from random import Random
+from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
 from covgame.errors import BadInput
-from covgame.testing.machines import Found, Place, StateMap, place_of
+from covgame.testing.machines import Found, Per, Place, StateMap, place_of
 from covgame.testing.shrinking import shortest
 
-ACTION, INVARIANT = "__covgame_action__", "__covgame_invariant__"
+ACTION, ALWAYS = "__covgame_action__", "__covgame_always__"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 When = Callable[[Any], bool]
@@ -60,7 +61,7 @@ def always(method: Method) -> Method:
     Returns:
         The method.
     """
-    setattr(method, INVARIANT, True)
+    setattr(method, ALWAYS, True)
     return method
 
 
@@ -86,11 +87,12 @@ class PlainSequence:
         self.object = self.machine.make()
         reset = getattr(self.object, "reset", None)
         if callable(reset):
-            reset(*([self.seed] if _takes_one(reset) else []))
+            reset(*([self.seed] if takes_one(reset) else []))
+        self.machine.begin_with(self.object, Random(f"{self.seed}"))
         self._check()
 
     def allowed(self) -> list[bool]:
-        return [bool(when(self.object)) for when in self.machine.whens]
+        return self.machine.allowed(self.object)
 
     def run(self, rule: int) -> None:
         self.again((rule, len(self.evidence)))
@@ -99,13 +101,11 @@ class PlainSequence:
         """Do a step of this or another sequence with the random numbers that it had there."""
         rule, number = step
         self.evidence.append(step)
-        method = getattr(self.object, self.machine.rules[rule])
-        random = Random(f"{self.seed} {number}")
-        method(*([random] if _takes_one(method) else []))
+        self.machine.perform(self.object, rule, Random(f"{self.seed} {number}"))
         self._check()
 
     def _check(self) -> None:
-        for name in self.machine.invariants:
+        for name in self.machine.checks:
             getattr(self.object, name)()
 
     def state(self) -> Any:
@@ -120,11 +120,33 @@ class PlainSequence:
 class PlainMachine:
     """A class with ``@action`` methods; every sequence gets a fresh object, reset if it can be."""
 
+    per: Per = "transition"
+
     def __init__(self, machine: type, states: StateMap) -> None:
-        self.name, self.make, self.states = machine.__name__, machine, states
+        self.name, self.implementation, self._states = machine.__name__, machine, states
         self.rules: Sequence[str] = marked(machine, ACTION)
-        self.invariants = marked(machine, INVARIANT)
+        self.checks = marked(machine, ALWAYS)
         self.whens = [getattr(getattr(machine, name), ACTION) for name in self.rules]
+
+    def make(self) -> Any:
+        """A fresh object."""
+        return self.implementation()
+
+    def begin_with(self, made: Any, random: Random) -> None:
+        """What happens before the first action."""
+
+    def states(self, made: Any) -> Any:
+        """What counts as the state of an object."""
+        return self._states(made)
+
+    def allowed(self, made: Any) -> list[bool]:
+        """Which actions an object allows now."""
+        return [bool(when(made)) for when in self.whens]
+
+    def perform(self, made: Any, rule: int, random: Random) -> None:
+        """Do something to an object."""
+        method = getattr(made, self.rules[rule])
+        method(*([random] if takes_one(method) else []))
 
     def begin(self, seed: int) -> PlainSequence:
         return PlainSequence(self, seed)
@@ -134,6 +156,7 @@ class PlainMachine:
 
     def hand_back(self, found: Sequence[Found], seed: int) -> NoReturn:
         """Leave out what is not needed, and say what is left as Hypothesis would."""
+        __tracebackhide__ = True
         del seed
         errors = [self._shortened(one) for one in found]
         if len(errors) == 1:
@@ -151,15 +174,10 @@ class PlainMachine:
             )
             return found.error
         error.add_note("\n".join(["Failing sequence:", *self._lines(steps)]))
-        return error
+        return error.with_traceback(_without_ours(error.__traceback__))
 
     def _lines(self, steps: Sequence[Step]) -> list[str]:
-        calls = [self.rules[rule] for rule, _ in steps]
-        takes = [_takes_one(getattr(self.make, name), bound=False) for name in calls]
-        words = [
-            f"state.{name}({'random' if one else ''})" for name, one in zip(calls, takes, strict=True)
-        ]
-        return [f"state = {self.name}()", *words]
+        return [f"state = {self.name}()", *(f"state.{self.rules[rule]}()" for rule, _ in steps)]
 
     def _fails(self, seed: int, steps: Sequence[Step], place: Place) -> BaseException | None:
         """The error at that place that these steps lead to, if they do."""
@@ -178,14 +196,22 @@ class PlainMachine:
         return None
 
 
-def _takes_one(method: Any, *, bound: bool = True) -> bool:
+def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback from where the code of others begins."""
+    at = traceback
+    while at is not None and at.tb_frame.f_globals.get("__package__") == __package__:
+        at = at.tb_next
+    return at or traceback
+
+
+def takes_one(method: Any) -> bool:
     """Whether a method asks for an argument."""
     asked = [
         one
         for one in inspect.signature(method).parameters.values()
         if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
     ]
-    return len(asked) == (1 if bound else 2)
+    return len(asked) == 1
 
 
 def check_has_actions(machine: type) -> None:
