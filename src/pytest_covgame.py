@@ -52,16 +52,15 @@ def pytest_pycollect_makeitem(
     """A decorated class is one test."""
     if not (isinstance(obj, type) and MARK in vars(obj)):
         return None
-    seed = collector.config.getoption("--covgame-seed")
 
     def test() -> None:
-        __tracebackhide__ = True
+        __tracebackhide__ = _is_no_sentence
         from covgame.errors import CovgameError
         from covgame.testing import NotCovered, check_transitions
 
         sentence = None
         try:
-            check_transitions(obj, seed)
+            check_transitions(obj)
         except (CovgameError, NotCovered) as error:
             sentence = str(error)
         if sentence is not None:
@@ -72,6 +71,11 @@ def pytest_pycollect_makeitem(
     return pytest.Function.from_parent(collector, name=name, callobj=test)
 
 
+def _is_no_sentence(info: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Whether there is a traceback to be shown, from which this file is left out."""
+    return not isinstance(info.value, pytest.fail.Exception)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Hear of every machine that a test runs, also of those that fail."""
@@ -80,6 +84,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
     seen: list[Outcome] = []
     checking.listeners.append(seen.append)
+    checking.Session.seed = item.config.getoption("--covgame-seed")
     try:
         return (yield)
     finally:

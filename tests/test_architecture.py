@@ -70,6 +70,7 @@ MAY_IMPORT = {
         "runs",
         "report",
     },
+    "testing": BASE | {"mdp", "targets", "game", "sources", "planning", "runs", "report"},
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
     | {"game", "pac", "runs", "comparison", "data"},
@@ -92,6 +93,8 @@ HEAVY = {
         "data/tables.py",
         "data/to_csv.py",
     },
+    "hypothesis": {"testing/hypothesis_inside.py", "testing/hypothesis_machines.py"},
+    "pytest": set(),
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},

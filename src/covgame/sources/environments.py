@@ -187,14 +187,8 @@ def make(
         return _external(*factory_of(env), horizon, reading)
     name = str(env)
     kind, colon, rest = name.partition(":")
-    if kind == "gym" and colon:
-        from covgame.sources.gymnasium_envs import gym_factory
-
-        return _external(name, gym_factory(rest), True, horizon, reading)
-    if kind == "gw" and colon:
-        from covgame.sources.graphwalker import GraphWorld
-
-        return _external(name, lambda: GraphWorld(rest), True, horizon, reading)
+    if kind in ("gym", "gw") and colon:
+        return _external(name, _factory(kind, rest), True, horizon, reading)
     if kind == "py" and colon:
         return _external(*factory_of(name), horizon, reading)
     if kind in FAMILIES:
@@ -206,6 +200,17 @@ def make(
         _check_is_read_plainly(name, reading)
         return _with_model(name, load_model(name), horizon, by_name=False)
     raise BadInput(_no_such_environment(name, kind))
+
+
+def _factory(kind: str, rest: str) -> Callable[[], Any]:
+    """How to make what is known by name, of Gymnasium's or of GraphWalker's."""
+    if kind == "gym":
+        from covgame.sources.gymnasium_envs import gym_factory
+
+        return gym_factory(rest)
+    from covgame.sources.graphwalker import GraphWorld
+
+    return lambda: GraphWorld(rest)
 
 
 def _check_is_read_plainly(name: str, reading: Reading) -> None:

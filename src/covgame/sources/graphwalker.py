@@ -1,4 +1,4 @@
-"""Models in GraphWalker's JSON as environments: a state is a vertex with its data, an action an edge.
+"""Models in GraphWalker's JSON as environments: states are vertices with data, actions are edges.
 
 Supported: guards and actions that are simple (``expressions``), several models that are joined by
 shared states, blocked elements. Generators, stop conditions, weights, dependencies and requirements

@@ -15,9 +15,9 @@ __all__ = [
     "Outcome",
     "Seen",
     "action",
+    "always",
     "check_transitions",
     "cover_transitions",
     "environment",
-    "always",
     "write_report",
 ]

@@ -5,22 +5,29 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import covgame.runs.cover
+from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import play
 from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import make
 from covgame.targets.groups import Grouped, groups
 from covgame.targets.requests import Request, uniform
-from covgame.testing.asked import Asked, asked_of
+from covgame.testing.asked import Asked, OnFailure, asked_of
 from covgame.testing.choosing import machine_of
 from covgame.testing.outcome import Outcome, outcome_of
 from covgame.testing.world import World
 
 listeners: list[Callable[[Outcome], None]] = []
 """Who is told how tests went, whatever their verdict."""
+
+
+class Session:
+    """What holds for all tests of a session; pytest's plugin says it."""
+
+    seed: int | None = None  # instead of those that decorators say
 
 
 class NotCovered(AssertionError):
@@ -47,7 +54,9 @@ def check_transitions(machine: Any, seed: int | None = None) -> Outcome:
         Exception: Whatever the machine raises, made short, with the rules that lead there.
     """
     __tracebackhide__ = True
-    asked = asked_of(machine) if seed is None else replaced(asked_of(machine), seed)
+    asked, seed = asked_of(machine), Session.seed if seed is None else seed
+    if seed is not None:
+        asked = replace(asked, seed=seed)
     runs = machine_of(machine, asked)
     runs.try_known(asked.seed)
     world = World(runs, asked.steps)
@@ -67,18 +76,11 @@ def check_transitions(machine: Any, seed: int | None = None) -> Outcome:
     return outcome
 
 
-def replaced(asked: Asked, seed: int) -> Asked:
-    """The same with another seed."""
-    from dataclasses import replace
-
-    return replace(asked, seed=seed)
-
-
 def _play(world: World, asked: Asked) -> tuple[Coverage, str]:
     """Play a run out: the run, and why it stopped."""
-    on_failure = "avoid" if asked.on_failure == "avoid" else "record"
+    on_failure: OnFailure = "avoid" if asked.on_failure == "avoid" else "record"
     settings = CoverSettings(seed=asked.seed, max_episodes=asked.budget, on_failure=on_failure)
-    run = covgame.runs.cover.start(make(world), _target(world, asked), settings)
+    run = start(make(world), _target(world, asked), settings)
     until = None if asked.seconds is None else time.monotonic() + asked.seconds
     try:
         for _ in play(run):
@@ -115,10 +117,10 @@ def _say_short(outcome: Outcome, asked: Asked) -> None:
     if outcome.stopped == "time":
         advice = f"{asked.seconds:g} s are spent; allow more, or ask for fewer visits"
     if outcome.stopped == "unreachable":
-        advice = "what is missing was never allowed, whatever was tried; mend the model"
+        advice = "What is missing was never allowed, whatever was tried; mend the model"
     message = "\n".join(
         [
-            f'{outcome.line()}. {advice[0].upper()}{advice[1:]}, or say when_short="warn". Missing:',
+            f'{outcome.line()}. {advice}, or say when_short="warn". Missing:',
             *(f"  {line}" for line in outcome.lacking()),
         ]
     )

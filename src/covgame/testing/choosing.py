@@ -24,8 +24,9 @@ def machine_of(machine: Any, asked: Asked) -> Machine:
 
         return GraphWalkerMachine(machine, path_of(machine, getattr(machine, MODEL)))
     if is_of_hypothesis(machine):
-        from covgame.testing.hypothesis_machines import HypothesisMachine
+        from covgame.testing.hypothesis_machines import HypothesisMachine, check_has_rules
 
+        check_has_rules(machine)
         return HypothesisMachine(machine, state_map(machine, asked), asked.steps)
     from covgame.testing.plain_machines import PlainMachine, check_has_actions
 

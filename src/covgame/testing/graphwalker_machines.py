@@ -1,4 +1,4 @@
-"""Models of GraphWalker's, with a class behind them whose methods have the names of the elements."""
+"""Models of GraphWalker's, and a class whose methods have the names of their elements."""
 
 from __future__ import annotations
 

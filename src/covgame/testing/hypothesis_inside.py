@@ -8,7 +8,7 @@ needed for it, and since when Hypothesis has it as it is used here (6.138, Augus
 - ``machine._rules_strategy`` draws the next rule, and may be replaced;
 - ``_initialize_rules_to_run``, ``_add_results_to_targets`` and ``names_to_values`` of a machine;
 - the loop of ``hypothesis.stateful.get_state_machine_test``: a yes-or-no choice before every rule;
-- ``choices_to_bytes``, and that a database's key for what is not minimal yet ends in ``.secondary``;
+- ``choices_to_bytes``, and that a database's key for what is not minimal ends in ``.secondary``;
 - how a test is skipped that has nothing to run.
 
 ``tests/test_hypothesis_inside.py`` checks each of these by itself, in every version that is
@@ -33,6 +33,7 @@ from hypothesis.internal.conjecture.engine import BUFFER_SIZE
 from hypothesis.stateful import (
     MultipleResults,
     RuleBasedStateMachine,
+    StateMachineMeta,
     VarReference,
     run_state_machine_as_test,
 )
@@ -91,8 +92,11 @@ def with_chosen_rules(machine: type[RuleBasedStateMachine]) -> type[RuleBasedSta
         machine.__init__(self)
         self._rules_strategy = ChosenRule(self, rules)
 
-    about = {"__init__": __init__, "__module__": machine.__module__, "__doc__": machine.__doc__}
-    return type(machine)(machine.__name__, (machine,), {**about, "__qualname__": machine.__qualname__})
+    about = {"__module__": machine.__module__, "__qualname__": machine.__qualname__}
+    made: type[RuleBasedStateMachine] = StateMachineMeta(
+        machine.__name__, (machine,), {**about, "__doc__": machine.__doc__, "__init__": __init__}
+    )
+    return made
 
 
 class OpenRun:

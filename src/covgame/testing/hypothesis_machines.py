@@ -83,11 +83,6 @@ class HypothesisMachine:
         self.machine = inside.with_chosen_rules(machine)
         self.states = states
         self.all_rules = inside.rules_of(machine)
-        if not self.all_rules:
-            raise BadInput(
-                f"{self.name} has no rules, so that there is nothing to run; decorate its methods "
-                "with hypothesis.stateful.rule"
-            )
         self.rules = [str(rule.function.__name__) for rule in self.all_rules]
         if len(set(self.rules)) < len(self.rules):
             raise BadInput(f"two rules of {self.name} have the same name; rename one")
@@ -105,13 +100,24 @@ class HypothesisMachine:
     def hand_back(self, found: Sequence[Found], seed: int) -> NoReturn:
         """Hypothesis runs them again, shrinks them, and prints what it always prints."""
         __tracebackhide__ = True
-        inside.replay(self.machine, [one.evidence for one in found], self.steps, self.settings, seed)
+        inside.replay(
+            self.machine, [one.evidence for one in found], self.steps, self.settings, seed
+        )
         first = min(found, key=lambda one: len(one.rules))
         first.error.add_note(
             "Hypothesis ran the same rules with the same arguments, and nothing failed: this "
             f"depends on more than that. Rules: {', '.join(first.rules)}"
         )
         raise first.error
+
+
+def check_has_rules(machine: Any) -> None:
+    """There is something to run."""
+    if not inside.rules_of(machine):
+        raise BadInput(
+            f"{machine.__name__} has no rules, so that there is nothing to run; decorate methods "
+            "of it with hypothesis.stateful.rule"
+        )
 
 
 @contextlib.contextmanager

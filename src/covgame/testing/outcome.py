@@ -104,9 +104,7 @@ class Outcome:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Outcome:
         """From ``to_dict``, also after a journey between processes."""
-        lists = {
-            name: tuple(map(tuple, content[name])) for name in ("states", "rules", "untried")
-        }
+        lists = {name: tuple(map(tuple, content[name])) for name in ("states", "rules", "untried")}
         texts = {name: tuple(content[name]) for name in ("never_allowed", "notes")}
         transitions = tuple(Seen(**one) for one in content["transitions"])
         failures = tuple(

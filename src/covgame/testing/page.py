@@ -77,7 +77,9 @@ def _never(one: Outcome) -> str:
 
 def _counted(title: str, what: str, rows: Iterable[tuple[str, int]]) -> str:
     ordered = sorted(rows, key=lambda row: row[1])
-    return _table(title, (title[:-1].lower(), what), [(as_html(a), f"{n:,}") for a, n in ordered], {1})
+    return _table(
+        title, (title[:-1].lower(), what), [(as_html(a), f"{n:,}") for a, n in ordered], {1}
+    )
 
 
 def _transitions(one: Outcome) -> str:
@@ -110,8 +112,10 @@ def _table(
         + "</tr>"
         for row in rows[:MOST_ROWS]
     )
-    more = f'<p class="faint">and {len(rows) - MOST_ROWS:,} more</p>' if len(rows) > MOST_ROWS else ""
+    more = (
+        f'<p class="faint">and {len(rows) - MOST_ROWS:,} more</p>' if len(rows) > MOST_ROWS else ""
+    )
     return (
-        f"<h3>{title}</h3>\n<div class=\"scroll\"><table><thead><tr>{head}</tr></thead>"
+        f'<h3>{title}</h3>\n<div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{more}"
     )

@@ -96,7 +96,7 @@ class World:
             self.close()
         except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: S110, BLE001
+        except BaseException:  # noqa: S110
             pass
 
     def _look(self, sequence: OpenSequence) -> tuple[Any, list[bool] | None]:
