@@ -157,6 +157,16 @@ def main(seeds: int, sequences: int) -> list[dict[str, Any]]:
     return rows
 
 
+def seeded() -> list[dict[str, str]]:
+    """Which bugs there are, and whether they sit in a state or in a value."""
+    return [
+        {"system": system.__name__, "kind": kind, "bug": bug}
+        for system in SYSTEMS
+        for kind, bugs in (("state", system.state_bugs), ("value", system.value_bugs))
+        for bug in bugs
+    ]
+
+
 def summary(rows: list[dict[str, Any]], system: str, method: str) -> str:
     """A line for who waits."""
     mine = [row for row in rows if (row["system"], row["method"]) == (system, method)]
@@ -171,4 +181,5 @@ if __name__ == "__main__":
     quick = "--quick" in sys.argv[1:]
     found = main(1 if quick else SEEDS, 40 if quick else SEQUENCES)
     if not quick:
-        _results.write("stateful", found, often=OFTEN, steps=STEPS, sequences=SEQUENCES)
+        about = {"often": OFTEN, "steps": STEPS, "sequences": SEQUENCES, "bugs": seeded()}
+        _results.write("stateful", found, **about)

@@ -16,7 +16,13 @@ from pathlib import Path
 
 from torture.tables import TABLES as TORTURE_TABLES
 
-from benchmarks import _covering_tables, _data_tables, _learning_tables, _results
+from benchmarks import (
+    _covering_tables,
+    _data_tables,
+    _learning_tables,
+    _results,
+    _testing_tables,
+)
 from covgame.comparison.markdown import renewed
 from covgame.comparison.results import read_results
 from covgame.comparison.summaries import TABLES as PEER_TABLES
@@ -53,6 +59,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **_covering_tables.TABLES,
     **_learning_tables.TABLES,
     **_data_tables.TABLES,
+    **_testing_tables.TABLES,
     **TORTURE_TABLES,
 }
 

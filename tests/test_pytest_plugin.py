@@ -153,7 +153,8 @@ def test_nobody_who_does_not_use_it_waits_for_it(tmp_path: Path) -> None:
 
 def test_the_entry_point_names_what_is_packed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (module,) = project["project"]["entry-points"]["pytest11"].values()
+    ((name, module),) = project["project"]["entry-points"]["pytest11"].items()
+    assert name == module  # so that -p finds it by either, and never twice
     assert (ROOT / "src" / f"{module}.py").is_file()
     packed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     assert f"src/{module}.py" in packed
