@@ -27,7 +27,7 @@ from benchmarks._stateful_systems import SYSTEMS, Log, System
 from covgame.testing import environment
 from covgame.testing.hypothesis_inside import OpenRun, is_allowed, rules_of, with_chosen_rules
 
-STEPS, SEQUENCES, SEEDS = 50, 400, 5
+STEPS, SEQUENCES, SEEDS = 50, 300, 5
 OFTEN = (1, 10)
 
 Method = Callable[[type[System], int, int], None]

@@ -102,7 +102,13 @@ def test_actions_that_are_no_assignments_are_refused(text: str) -> None:
 
 def test_a_model_is_walked_by_name(tmp_path: Path) -> None:
     """Prompt with 0 to 3 wrong tries, home, locked: six states, and every edge where it may be."""
-    run = cg.cover(f"gw:{written(tmp_path, LOGIN)}", "uniform:2/pair", horizon=20)
+    name, out = f"gw:{written(tmp_path, LOGIN)}", tmp_path / "run"
+    begun = cg.cover(name, "uniform:2/pair", horizon=20, max_episodes=1, out=out)
+    assert not begun.covered
+    with pytest.raises(BadInput, match=r"reads gw:.*if you trust that file"):
+        cg.resume(out, max_episodes=100)
+    run = cg.resume(out, max_episodes=100, trust=True)
+    assert isinstance(run, cg.Coverage)
     assert run.covered
     assert run.n_states == 6
     assert len(run.target) == 4 + 3 + 1 + 1 + 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import random
+import re
 import warnings
 from typing import Any
 
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import covgame as cg
+import covgame.testing
 from covgame.errors import BadInput, PremiseBroken
 from covgame.mdp import dp
 from covgame.testing import (
@@ -94,6 +98,19 @@ def asking(machine: Any, **asked: Any) -> Any:
     if issubclass(machine, RuleBasedStateMachine):
         made.TestCase.settings = QUIET
     return cover_transitions(**asked)(made)
+
+
+@pytest.mark.parametrize("name", covgame.testing.__all__)
+def test_public_names_explain_themselves(name: str) -> None:
+    """Docstrings with all arguments, and examples that run."""
+    public = getattr(covgame.testing, name)
+    text = inspect.getdoc(public) or ""
+    assert text
+    if inspect.isfunction(public):
+        listed = re.findall(r"^    (\w+): ", text.partition("Args:\n")[2].split("\n\n")[0], re.M)
+        assert listed == list(inspect.signature(public).parameters)
+    for example in doctest.DocTestFinder(recurse=False).find(public, name, globs={}):
+        assert doctest.DocTestRunner(verbose=False).run(example).failed == 0
 
 
 def test_every_transition_of_a_state_machine_is_seen_as_often_as_asked() -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, cast
 from unittest import SkipTest
 
 import hypothesis
@@ -93,10 +93,10 @@ def with_chosen_rules(machine: type[RuleBasedStateMachine]) -> type[RuleBasedSta
         self._rules_strategy = ChosenRule(self, rules)
 
     about = {"__module__": machine.__module__, "__qualname__": machine.__qualname__}
-    made: type[RuleBasedStateMachine] = StateMachineMeta(
+    made: Any = StateMachineMeta(
         machine.__name__, (machine,), {**about, "__doc__": machine.__doc__, "__init__": __init__}
     )
-    return made
+    return cast("type[RuleBasedStateMachine]", made)
 
 
 class OpenRun:

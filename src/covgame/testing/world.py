@@ -30,6 +30,7 @@ class World:
         self.found: dict[Place, Found] = {}
         self.ever_allowed = [False] * len(self.actions)
         self._numbers = {name: number for number, name in enumerate(self.actions)}
+        self._known: set[Any] = set()  # states that can be told apart
         self._open: OpenSequence | None = None
         self._path: list[str] = []
         self._seed = 0
@@ -118,13 +119,21 @@ class World:
                 f"what counts as a state of {self.machine.name} could not be told: {said(error)}"
             ) from error
         try:
-            as_hashable(state)
+            if not self._is_known(state):
+                self._known.add(as_hashable(state))
         except (EnvironmentFailed, TypeError):
             raise PremiseBroken(
                 f"what counts as a state of {self.machine.name} is a {type(state).__name__} here, "
                 "by which states cannot be told apart; return numbers, words, or tuples of them"
             ) from None
         return state
+
+    def _is_known(self, state: Any) -> bool:
+        """Whether it was looked at before, as far as that is to be seen quickly."""
+        try:
+            return state in self._known
+        except TypeError:
+            return False
 
     def _note(self, error: BaseException) -> None:
         """Keep what fails, if nothing shorter fails at the same place."""
