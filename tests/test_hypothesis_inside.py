@@ -6,6 +6,7 @@ runs this file with every version in ``SUPPORTED`` (slow: it installs them).
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,9 @@ from hypothesis.stateful import (
 )
 
 from covgame.testing import hypothesis_inside as inside
+
+MEANT = "COVGAME_HYPOTHESIS"
+"""The variable that says which version a session is about."""
 
 SUPPORTED = ("6.138.0", "6.148.8", "6.155.0", "6.162.0", "6.170.15")
 
@@ -99,6 +103,12 @@ def failing(seed: int) -> Any:
         except AssertionError:
             return run.choices
         seed += 1000
+
+
+def test_the_version_is_supported_and_the_one_that_is_meant() -> None:
+    version = hypothesis.__version__
+    assert os.environ.get(MEANT, version) == version
+    assert tuple(map(int, version.split("."))) >= tuple(map(int, SUPPORTED[0].split(".")))
 
 
 def test_rules_of_a_class_and_their_names() -> None:
@@ -218,16 +228,11 @@ def test_supported_versions(version: str, tmp_path: Path) -> None:
     install = ["-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path)]
     packages = [f"hypothesis=={version}", "sortedcontainers", "attrs"]
     subprocess.run([sys.executable, *install, *packages], check=True)
-    tests, chosen = Path(__file__), [__file__, "-q", "-m", "not slow"]
-    script = f"""
-import sys
-sys.path[:0] = [{str(tmp_path)!r}, {str(tests.parent.parent / "src")!r}]
-import hypothesis, pytest
-assert hypothesis.__version__ == {version!r}, hypothesis.__version__
-sys.exit(pytest.main({chosen!r}))
-"""
+    root = Path(__file__).parent.parent
+    paths = os.pathsep.join([str(tmp_path), str(root / "src")])
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
-        cwd=tests.parent.parent,
+        [sys.executable, "-m", "pytest", __file__, "-q", "-m", "not slow"],
+        capture_output=True, text=True, check=False, cwd=root,
+        env={**os.environ, "PYTHONPATH": paths, MEANT: version},
     )  # fmt: skip
     assert done.returncode == 0, f"with Hypothesis {version}:\n{done.stdout[-3000:]}{done.stderr}"

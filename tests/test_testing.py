@@ -281,6 +281,35 @@ def test_a_failure_that_does_not_come_again_is_told_with_its_rules() -> None:
     assert "did not fail" in caught.value.__notes__[0]
 
 
+def test_the_same_of_a_machine_that_hypothesis_runs_again() -> None:
+    class Moody(Breaker):
+        moods: list[int] = []  # noqa: RUF012
+
+        @rule()
+        def sleep(self) -> None:
+            self.moods.append(1)
+            if len(self.moods) == 30:
+                raise OSError("once")
+
+    with pytest.raises(OSError, match="once") as caught:
+        check_transitions(asking(Moody, visits=10, budget=50))
+    assert "depends on more than that" in caught.value.__notes__[-1]
+
+
+def test_bugs_that_come_up_at_one_line_are_one_however_they_are_reached() -> None:
+    """Of all sequences that fail there the shortest is kept."""
+
+    class Wide(Counter):
+        @action
+        def shake(self) -> None:
+            if self.n >= 2:
+                raise ValueError(f"at {self.n}")
+
+    with pytest.raises(ValueError, match="at 2") as caught:
+        check_transitions(asking(Wide, visits=5, budget=200))
+    assert caught.value.__notes__[0].count("state.up()") == 2
+
+
 def test_the_budget_ends_a_run_and_says_what_is_missing() -> None:
     with pytest.raises(NotCovered, match=r"(?s)2 sequences are spent.*Missing:\n  .* seen"):
         check_transitions(asking(Counter, visits=50, budget=2))

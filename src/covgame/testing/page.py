@@ -65,7 +65,7 @@ def _failures(one: Outcome) -> str:
         )
         for failed in one.failures
     ]
-    return _table("Failures", ("where", "error", "times", "the shortest way there"), rows, {2})
+    return _table("Failures", ("where", "error", "times", "the shortest way found"), rows, {2})
 
 
 def _never(one: Outcome) -> str:
