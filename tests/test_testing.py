@@ -7,6 +7,7 @@ import inspect
 import random
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -456,3 +457,9 @@ def test_what_one_more_visit_costs() -> None:
 def test_sequences_are_shortened_to_what_is_needed() -> None:
     assert shortest(list(range(50)), lambda some: {7, 8, 31} <= set(some)) == [7, 8, 31]
     assert shortest([1, 2, 3], lambda some: False) == [1, 2, 3]
+
+
+def test_the_page_for_testers_is_in_their_words() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "testing.md").read_text()
+    for word in ("MDP", "episode", "policy", "kernel", "reinforcement"):
+        assert not re.search(rf"\b{word}", page, re.IGNORECASE), word
