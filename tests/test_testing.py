@@ -407,7 +407,7 @@ def test_states_that_never_come_back_are_noticed() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", CoverWarning)
         with pytest.raises(CoverWarning, match="have covgame_state return less"):
-            check_transitions(asking(Clock, visits=1, budget=30))
+            check_transitions(asking(Clock, visits=1, budget=21))
 
 
 def test_a_time_budget_ends_a_run_too() -> None:
