@@ -23,21 +23,23 @@ def _methods() -> list[str]:
 
 def coverage() -> str:
     """The share of all transitions that was seen, and when all were."""
-    once, often = _results.read("stateful")["often"]
+    once, several = _results.read("stateful")["often"]
 
     def cell(system: str, method: str) -> str:
         rows = _rows(system, method)
-        shares = [
-            f"{statistics.fmean(row[f'enough {n}'] / row['every'] for row in rows):.0%}"
-            for n in (once, often)
-        ]
-        done = [row[f"all {often}"] for row in rows]
-        steps = f", all after {statistics.median(done):,.0f} steps" if None not in done else ""
-        return f"{shares[0]}, {shares[1]}{steps}"
+        return ", ".join(_share(rows, often) for often in (once, several))
 
     heads = [f"{name} ({_rows(key, 'covgame')[0]['every']})" for key, name in SYSTEMS.items()]
     body = [[method, *(cell(system, method) for system in SYSTEMS)] for method in _methods()]
     return table(["", *heads], body)
+
+
+def _share(rows: list[dict[str, Any]], often: int) -> str:
+    """What was seen so often; if that is everything in all runs, after how many steps."""
+    steps = [row[f"all {often}"] for row in rows]
+    if None not in steps:
+        return f"all after {statistics.median(steps):,.0f} steps"
+    return f"{statistics.fmean(row[f'enough {often}'] / row['every'] for row in rows):.0%}"
 
 
 def bugs() -> str:
