@@ -7,7 +7,7 @@ from pathlib import Path
 
 from covgame.plain import as_html
 from covgame.planning import number
-from covgame.report.audit_page import STYLE
+from covgame.report.html import asset
 from covgame.testing.outcome import Outcome, Seen
 
 MOST_ROWS = 1_000
@@ -36,15 +36,15 @@ def report_page(outcomes: Sequence[Outcome]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+        f"<title>{title}</title>\n<style>{asset('page.css')}</style>\n</head>\n<body>\n"
+        f"<header><h1>{title}</h1></header>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 
 def _section(one: Outcome) -> str:
-    test = f'<p class="faint">{as_html(one.test)}</p>' if one.test else ""
+    test = f'<p class="hint">{as_html(one.test)}</p>' if one.test else ""
     parts = [
-        f"<h2>{as_html(one.name)}</h2>{test}<p>{as_html(one.line())}.</p>",
+        f'<section class="card"><h2>{as_html(one.name)}</h2>{test}<p>{as_html(one.line())}.</p>',
         *(f"<p>{as_html(note)}.</p>" for note in one.notes),
         _failures(one),
         _never(one),
@@ -52,7 +52,7 @@ def _section(one: Outcome) -> str:
         _counted("Rules", "runs", one.rules),
         _transitions(one),
     ]
-    return "\n".join(filter(None, parts))
+    return "\n".join([*filter(None, parts), "</section>"])
 
 
 def _failures(one: Outcome) -> str:
@@ -113,7 +113,7 @@ def _table(
         for row in rows[:MOST_ROWS]
     )
     more = (
-        f'<p class="faint">and {len(rows) - MOST_ROWS:,} more</p>' if len(rows) > MOST_ROWS else ""
+        f'<p class="hint">and {len(rows) - MOST_ROWS:,} more</p>' if len(rows) > MOST_ROWS else ""
     )
     return (
         f'<h3>{title}</h3>\n<div class="scroll"><table><thead><tr>{head}</tr></thead>'
