@@ -259,7 +259,7 @@ def _answer(folder: Path, what_happened: Ended) -> dict[str, Any] | None:
             if what_happened.code == INTERRUPTED:
                 stopped = "interrupted"
             failure = what_happened.sentence if stopped == "failed" else None
-            with os.fdopen(tell, "w") as pipe:
+            with os.fdopen(tell, "w", encoding="utf-8") as pipe:
                 json.dump(answer_from_files(folder, stopped, failure), pipe, allow_nan=False)
         os._exit(0)
     os.close(tell)
