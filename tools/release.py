@@ -27,7 +27,7 @@ IN_THE_ARCHIVE = (
     "CITATION.cff",
     "dev.py",
 )
-NEVER = ("__pycache__", ".venv", "/runs/", ".egg-info", "/site/", "/build/", ".nbi", ".nbc")
+NEVER = ("__pycache__", "/.venv", ".egg-info", "/.git/", ".nbi", ".nbc", ".so")
 
 
 def main(tools: str) -> int:

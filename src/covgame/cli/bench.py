@@ -76,7 +76,7 @@ def bench(
         show(_show(results))
     if not complete:
         if not quiet:
-            say("interrupted; all is saved, the same command goes on")
+            say("interrupted; everything is saved, the same command goes on")
         sys.exit(INTERRUPTED)
 
 

@@ -50,7 +50,9 @@ def _solve(run: Coverage, quiet: bool) -> None:
     if not (run.is_large and run.environment.known) or run.stopped == "interrupted":
         return
     cells = run.target.shape.cells
-    say_unless(quiet, f"now phi*, a linear program over {cells:,} cells; all episodes are saved")
+    say_unless(
+        quiet, f"computing phi*, a linear program over {cells:,} cells; all episodes are saved"
+    )
     if run.min_episodes is not None:
         save_answer(run)
 
@@ -61,7 +63,7 @@ def _break_off(run: Run, as_json: bool, quiet: bool) -> NoReturn:
         from covgame.runs.aftermath import answer_from_files
 
         print_json(answer_from_files(run.path, "interrupted", None))
-    say_unless(quiet, f"interrupted; all is saved, go on with: {run.resume_command}")
+    say_unless(quiet, f"interrupted; everything is saved, go on with: {run.resume_command}")
     sys.exit(INTERRUPTED)
 
 
@@ -83,5 +85,5 @@ def leave(run: Run, quiet: bool) -> NoReturn:
     elif code and not quiet:
         why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
         more = {3: " --max-episodes N", 4: _around(run)}.get(code, "")
-        say(f"{why}; all is saved, go on with: {run.resume_command}{more}")
+        say(f"{why}; everything is saved, go on with: {run.resume_command}{more}")
     sys.exit(code)

@@ -227,7 +227,7 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
         say(sentence)
         _exit(code)
     answer = _answer(folder, what_happened) if as_json or code != INTERRUPTED else None
-    saved = "all is saved"
+    saved = "everything is saved"
     if answer is not None and code != INTERRUPTED:
         saved = f"{answer['episodes']:,} episodes are saved"
         sentence = answer.get("failure") or sentence

@@ -214,7 +214,7 @@ def recommended(path: str | Path, shape: Shape) -> Policy | None:
     except (ValueError, TypeError, IndexError):
         fits = False
     if not fits:
-        raise BadInput(f"{folder.path / RESULT} is damaged: its policy is none")
+        raise BadInput(f"{folder.path / RESULT} is damaged: it holds no valid policy")
     return policy
 
 

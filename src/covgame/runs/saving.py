@@ -153,7 +153,7 @@ def _name_in(folder: RunFolder) -> str:
     name: str = folder.manifest["environment"]
     kind = name.partition(":")[0]
     if kind not in ("gym", "py", *FAMILIES):
-        raise BadInput(f"{folder.path / MANIFEST} names no environment that there is: {name}")
+        raise BadInput(f"{folder.path / MANIFEST} names an environment that does not exist: {name}")
     return name
 
 
