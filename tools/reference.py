@@ -128,8 +128,7 @@ def api_index() -> str:
     """The door of the reference: every name with the first sentence about it."""
     parts = [
         "# Python reference",
-        "Everything stands in `covgame`; nothing has to be imported from deeper. "
-        "`import covgame as cg` is the habit of these pages.",
+        "Everything you need is in `covgame`, usually imported as `cg`: `import covgame as cg`.",
     ]
     for page, title, names in api_sections():
         rows = [f"- [`{name}`]({page}.md#{_anchor(name)}): {_first(name)}" for name in names]

@@ -117,7 +117,7 @@ def resume(
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
 ) -> Any:
-    """Go on where a stopped or killed run was; a finished one is returned as it is.
+    """Continue a run that was stopped or killed; a finished one is returned as it is.
 
     Args:
         path: The folder of a run.
@@ -180,7 +180,7 @@ def take_up(
 
 
 def learnt_model(path: str | Path) -> LearntModel:
-    """What a run has learnt of its world, as far as it got.
+    """What a run has learnt about its environment so far.
 
     Args:
         path: The folder of a run of any command.

@@ -78,7 +78,7 @@ class Outlook:
 
 @dataclass(eq=False)
 class Run(ABC):
-    """What the loop, the store and the reports know of a run."""
+    """What all runs have in common: their episodes, counts, model and answer."""
 
     environment: Environment
     settings: Settings

@@ -59,7 +59,7 @@ class Care:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """A world one can name. Its model is there for plans and reports, never for learners."""
+    """An environment to play. Its model, if known, serves plans and reports, never learners."""
 
     name: str
     horizon: int

@@ -230,7 +230,7 @@ class CellCounts:
 
 
 def uniform(count: float, per: Per = "cell") -> Uniform:
-    """Ask for everything that can be reached, each as often.
+    """Ask for everything that can be reached, equally often.
 
     Args:
         count: Visits; any number from 0 on.
