@@ -12,7 +12,6 @@ STAGES = {
 }
 
 WORDS: dict[str, Callable[[Any], str]] = {
-    "delta": lambda delta: f"wrong with probability {delta:g} at most",
     "states": lambda states: f"there are no more than {states:,} states",
     "stages": lambda stages: STAGES[stages],
     "same_rewards": lambda same: "rewards do not depend on the stage" if same else "",
@@ -31,13 +30,13 @@ WORDS: dict[str, Callable[[Any], str]] = {
 
 
 def in_words(believed: Mapping[str, Any]) -> list[str]:
-    """A sentence for each assumption that was needed."""
+    """A sentence for each assumption that was needed. (delta is not one of them.)"""
     found: list[str] = []
     for name, value in believed.items():
         if name == "given":
             found += value
         elif name == "stages" and not believed.get("pooled", True):
             continue
-        elif name != "pooled" and value is not None:
+        elif name not in ("delta", "pooled") and value is not None:
             found.append(WORDS[name](value) if name in WORDS else f"{name} {value}")
     return [sentence for sentence in found if sentence]

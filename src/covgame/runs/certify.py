@@ -66,6 +66,8 @@ class Checked:
             ("data", f"{number(self.episodes)} episodes, counted again"),
             *((name, number(value)) for name, value in self.numbers.items()),
         ]
+        if "delta" in self.believed:
+            facts.append(("wrong", f"with probability {self.believed['delta']:g} at most"))
         assumed = in_words(self.believed)
         return facts + [("assumed" if not place else "", one) for place, one in enumerate(assumed)]
 
