@@ -5,6 +5,7 @@
     python3 dev.py test        set up, then run the tests (arguments go to pytest)
     python3 dev.py test-slow   the tests that take minutes
     python3 dev.py test-d3rlpy exports are read by d3rlpy, in an environment of its own (1 GB)
+    python3 dev.py test-ray    workers on Ray, in an environment of its own (0.8 GB)
     python3 dev.py lint        lint, formatting and strict types
     python3 dev.py mutate      change the sources in small ways; a test has to notice (--quick)
     python3 dev.py torture     kills, faults, signals, fuzzed inputs: what survives (--short; Linux)
@@ -72,6 +73,22 @@ def test_d3rlpy(rest: list[str]) -> int:
         (own / "installed").write_text("")
     os.environ["COVGAME_D3RLPY"] = str(python)
     return run("-m", "pytest", "-m", "slow", "tests/test_export_d3rlpy.py", *rest)
+
+
+def test_ray(rest: list[str]) -> int:
+    """Workers on Ray, started and stopped on this machine; it is large, so it lives apart."""
+    own = ROOT / ".venv-ray"
+    python = own / BIN.name / PYTHON.name
+    if not (own / "installed").exists():
+        venv.create(own, with_pip=True, clear=True)
+        locked = str(ROOT / "requirements" / "dev.txt")
+        here = ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]
+        for wanted in (["--require-hashes", "-r", locked], ["ray==2.60.0"], here):
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True)
+        (own / "installed").write_text("")
+    os.environ["COVGAME_RAY"] = "1"
+    command = [str(python), "-m", "pytest", "-m", "slow", "tests/test_ray.py", *rest]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def lint(rest: list[str]) -> int:
@@ -212,6 +229,7 @@ COMMANDS = {
     "test": test,
     "test-slow": test_slow,
     "test-d3rlpy": test_d3rlpy,
+    "test-ray": test_ray,
     "lint": lint,
     "mutate": mutate,
     "torture": torture,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 from benchmarks import _results
 from benchmarks._formats import beside, in_seconds, mean_with_error, solved, with_error
 from covgame.comparison.markdown import table
+from covgame.runs.least import LARGE
 
 
 def min_flow() -> str:
@@ -28,6 +30,61 @@ def min_flow() -> str:
     ]
     heads = ["world", "target", "variables", "covgame", "linprog", "linprog, interior point"]
     return table([*heads, "memory", "certified gap"], rows)
+
+
+def cheap_bound() -> str:
+    """Shares of phi* by what proves them, and what they cost beside the run."""
+    content = _results.read("cheap_bound")
+    solved_ones = [row for row in content["rows"] if "phi" in row]
+
+    def share(row: dict[str, Any], value: float | None) -> str:
+        return "-" if value is None else f"{value / row['phi']:.3f}"
+
+    body = [
+        [
+            f"`{row['world']}`",
+            f"`{row['target']}`",
+            f"{row['cells']:,}",
+            share(row, row.get("own weights")),
+            *(share(row, bound) for bound in row["rounds"]),
+            share(row, row["estimate"]),
+            *_beside_the_run(row),
+        ]
+        for row in solved_ones
+    ]
+    heads = ["world", "target", "cells", "own weights"]
+    heads += [f"{rounds} rounds" for rounds in content["rounds"]]
+    return table([*heads, "estimate", "printed", "takes", "phi* takes"], body)
+
+
+def _beside_the_run(row: dict[str, Any]) -> list[str]:
+    """What ``cover`` prints, its time, and that of phi*, over the time of the run."""
+    exact = f"{row['exact seconds'] / row['run seconds']:.1f} x"
+    if row["cells"] <= LARGE:
+        return ["phi*", exact, exact]
+    takes = f"{row['printed seconds'] / row['run seconds']:.2f} x"
+    return [f"{row['printed'] / row['phi']:.3f}", takes, exact]
+
+
+def cheap_bound_largest() -> str:
+    """The worlds that are too large for the program: a run, and the bound beside it."""
+    body = [
+        [
+            f"`{row['world']}`",
+            f"`{row['target']}`",
+            f"{row['cells']:,}",
+            f"{row['episodes']:,}",
+            f"{row['printed']:.1f}",
+            f"{row['attained']:.1f}",
+            in_seconds(row["run seconds"]),
+            in_seconds(row["printed seconds"]),
+            f"{row['memory']:,.0f} MB",
+        ]
+        for row in _results.read("cheap_bound")["rows"]
+        if "phi" not in row
+    ]
+    heads = ["world", "target", "cells", "episodes", "phi* at least", "phi* at most"]
+    return table([*heads, "the run", "the bound", "memory"], body)
 
 
 def backward_induction() -> str:
@@ -332,6 +389,8 @@ def exporting() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "min_flow": min_flow,
+    "cheap_bound": cheap_bound,
+    "cheap_bound_largest": cheap_bound_largest,
     "backward_induction": backward_induction,
     "units": units,
     "episode_time": episode_time,

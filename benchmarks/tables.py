@@ -16,7 +16,14 @@ from pathlib import Path
 
 from torture.tables import TABLES as TORTURE_TABLES
 
-from benchmarks import _covering_tables, _data_tables, _learning_tables, _results
+from benchmarks import (
+    _covering_tables,
+    _data_tables,
+    _learning_tables,
+    _results,
+    _size_tables,
+    _worker_tables,
+)
 from covgame.comparison.markdown import renewed
 from covgame.comparison.results import read_results
 from covgame.comparison.summaries import TABLES as PEER_TABLES
@@ -53,6 +60,8 @@ TABLES: dict[str, Callable[[], str]] = {
     **_covering_tables.TABLES,
     **_learning_tables.TABLES,
     **_data_tables.TABLES,
+    **_worker_tables.TABLES,
+    **_size_tables.TABLES,
     **TORTURE_TABLES,
 }
 

@@ -37,7 +37,8 @@ MAY_IMPORT = {
     "pac": BASE | {"mdp", "targets", "flow", "game", "kernels"},
     "sources": BASE | {"mdp", "targets", "game", "kernels"},
     "baselines": BASE | {"mdp", "targets", "flow", "game", "kernels", "pac", "sources"},
-    "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines"},
+    "workers": BASE | {"sources"},
+    "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines", "workers"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
     "data": BASE
@@ -55,7 +56,7 @@ MAY_IMPORT = {
     },
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
-    | {"report", "data"},
+    | {"report", "data", "workers"},
     "report": BASE | {"planning", "runs", "data"},
     "comparison": BASE
     | {
@@ -92,6 +93,7 @@ HEAVY = {
         "data/tables.py",
         "data/to_csv.py",
     },
+    "ray": {"workers/on_ray.py"},
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},

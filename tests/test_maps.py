@@ -40,7 +40,8 @@ def test_bins_by_hand(text: str, observation: Any, expected: tuple[int, ...]) ->
     ("text", "sentence"),
     [
         ("bins:", "write bins:12x8"),
-        ("bins:0", "from 1 on"),
+        ("bins:0", "from 1 to"),
+        ("bins:" + "1" * 400, "from 1 to"),
         ("bins:3x3x3", "3 numbers, and an observation has 2"),
         ("bins:3[1,0]x3", "goes from LO to HI"),
         ("bins:3[a,b]x3", "two numbers"),

@@ -80,7 +80,6 @@ def test_an_episode_that_is_told_again_teaches_the_same(pooled: bool) -> None:
         episode = source.play(played.ask(), number, played.revise)
         for game in (played, told):
             game.tell(episode)
-    assert told.heard == played.heard == CompiledGame(told.game).heard
     for number in range(7, 12):
         for game in (played, told):
             game.tell(source.play(game.ask(), number, game.revise))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import covgame as cg
+from covgame.runs.unbegun import interrupted_answer
 from tests.test_cli import covgame
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is one process on Windows")
@@ -167,8 +168,16 @@ def test_an_import_that_takes_long_is_broken_off(place: Path) -> None:
     wait_for(place / "there", process)
     process.send_signal(signal.SIGTERM)
     code, out, err, seconds = ended(process)
-    assert (code, out, err.strip()) == (130, "", "covgame: interrupted")
+    assert (code, err.strip()) == (130, "covgame: interrupted")
+    answer = json.loads(out)
+    assert (answer["episodes"], answer["stopped"], answer["run"]) == (0, "interrupted", None)
     assert seconds < SOON
+
+
+def test_what_has_no_answer_yet_says_that_it_was_interrupted() -> None:
+    assert interrupted_answer("plan") == {"stopped": "interrupted"}
+    found = interrupted_answer("identify")
+    assert (found["episodes"], found["stopped_by"], found["policy"]) == (0, "interrupted", None)
 
 
 @pytest.mark.parametrize("after", [0.3, 0.6, 1.2, 2.5])
@@ -342,7 +351,7 @@ def test_who_does_not_wait_for_phi_gets_the_rest(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("covgame.runs.coverage.min_flow", interrupted)
+        patched.setattr("covgame.runs.least.min_flow", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cg.cover("grid", "uniform:1/pair", out=tmp_path)
     answer = json.loads((tmp_path / "result.json").read_text())

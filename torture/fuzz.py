@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ def _typed(words: list[str]) -> str:
 
 def complaint(words: list[str], ending: Ending) -> str | None:
     """What is wrong with how a command has ended, if anything."""
+    words = words[: words.index("--")] if "--" in words else words  # no options after that
     if ending.late:
         return "it did not come back"
     if ending.code not in CODES:
@@ -85,8 +87,15 @@ def complaint(words: list[str], ending: Ending) -> str | None:
         return f"a traceback, {ending}"
     if ending.code == REFUSED:
         return _bad_refusal(words, ending)
-    answers = "--json" in words and not {"--help", "-h"} & set(words)
-    return _bad_json(ending) if answers else None
+    return _bad_json(ending) if _answers_due(words) else None
+
+
+def _answers_due(words: list[str]) -> bool:
+    """Whether a command was asked for JSON; after an option it may be that option's value."""
+    if {"--help", "-h"} & set(words):
+        return False
+    before = [first for first, second in pairwise(words) if second == "--json"]
+    return any(not first.startswith("--") or first == "--quiet" for first in before)
 
 
 def _bad_refusal(words: list[str], ending: Ending) -> str | None:
@@ -265,7 +274,8 @@ def _spoil_column(rng: random.Random, columns: dict[str, Any]) -> None:
     elif how == 3:
         columns[name] = column[: rng.randrange(len(column) + 1)]
     elif len(column) and column.dtype.kind in VALUES:
-        values = VALUES[column.dtype.kind]
+        with np.errstate(over="ignore"):  # what does not fit wraps around, or is infinite
+            values = np.array(VALUES[column.dtype.kind]).astype(column.dtype)
         for _ in range(rng.choice((1, 3, len(column)))):
             column[rng.randrange(len(column))] = rng.choice(values)
     elif len(column):

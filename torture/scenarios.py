@@ -120,6 +120,10 @@ def _external() -> list[Scenario]:
             "lake-lazy", ("cover", *lake, "--target", "uniform:20/pair", "--play", "lazy"),
             exact=False
         ),
+        Scenario(
+            "lake-workers", ("cover", *lake, "--target", "uniform:20/pair", "--workers", "2"),
+            exact=False
+        ),
         Scenario("own-counted", ("cover", *counted, "--target", "uniform:60"), external=True),
         Scenario(
             "own-reach",

@@ -101,6 +101,10 @@ class SolverFailed(CovgameError):
     exit_code = 2
 
 
+class OutOfTime(CovgameError):
+    """Work that was given so many seconds has not ended in them."""
+
+
 class Infeasible(SolverFailed):
     """A linear program without a solution."""
 

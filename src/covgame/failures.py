@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -80,9 +80,12 @@ class Failure:
 class Failures:
     """All failures of a run, in the order in which they came."""
 
-    def __init__(self, known: Iterable[Failure] = ()) -> None:
+    def __init__(
+        self, known: Iterable[Failure] = (), attempts: Mapping[int, int] | None = None
+    ) -> None:
         self.all = list(known)
         self._set_aside = Counter(one.episode for one in self.all if one.then == "set aside")
+        self._set_aside.update(attempts or {})  # of which somebody else has noted how they went
         self._ended = {one.episode: one for one in self.all if one.then != "set aside"}
         self._now: tuple[int, int] = (-1, 0)  # an episode, and its failures in this process
 

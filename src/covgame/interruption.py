@@ -1,16 +1,24 @@
-"""Ctrl-C at a moment that suits: the wish is noted, and whoever works stops in good order."""
+"""Ctrl-C at a moment that suits: the wish is noted, and whoever works stops in good order.
+
+Long work asks now and then whether to go on (``check``): somebody may want to stop it, or have
+given it so many seconds (``time_limit``).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextvars import ContextVar
 from types import FrameType, TracebackType
 from typing import Any, ClassVar
 
-from covgame.errors import EnvironmentFailed, StorageFailed
+from covgame.errors import EnvironmentFailed, OutOfTime, StorageFailed
 
 SIGNALS = tuple(
     getattr(signal, name)
@@ -51,10 +59,34 @@ def end_with(parent: int) -> None:
     threading.Thread(target=look, daemon=True).start()
 
 
+_ends: ContextVar[float] = ContextVar("_ends", default=math.inf)
+"""When the time of this thread's work is over, by the monotonic clock."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Give what is done inside so many seconds; ``check`` then raises ``OutOfTime``."""
+    token = _ends.set(min(_ends.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _ends.reset(token)
+
+
+def seconds_left() -> float:
+    """Until the time is over; infinite if there is no limit."""
+    return _ends.get() - time.monotonic()
+
+
 def check() -> None:
-    """Break off if somebody wants to stop: for long work that leaves nothing half done."""
+    """Break off if somebody wants to stop, or the time is over.
+
+    For long work that leaves nothing half done.
+    """
     if any(one.wanted for one in Interruption.entered):
         raise KeyboardInterrupt
+    if seconds_left() <= 0:
+        raise OutOfTime("the time is over")
 
 
 class Interruption:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from covgame.errors import BadInput, Row
+from covgame import interruption
+from covgame.errors import BadInput, OutOfTime, Row
 from covgame.flow import functionals as complexity
 from covgame.flow import measures
+from covgame.flow.cheap_bounds import cheap_bounds
 from covgame.flow.functionals import Functionals
 from covgame.flow.min_flow import MinFlow, min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
+from covgame.mdp.transitions import Transitions
 from covgame.notebook import facts_table, rows_table
 from covgame.sources.environments import as_environment
 from covgame.targets.groups import Grouped
@@ -39,11 +43,22 @@ class Plan:
     min_flow: MinFlow = field(repr=False)
     unreachable: list[tuple[Row, float]] = field(default_factory=list, repr=False)
     all_bounds: bool = field(default=False, repr=False)
+    seconds: float | None = field(default=None, repr=False)  # in which it was not solved
 
     @property
     def min_episodes(self) -> float:
         """phi*(target): no method that always covers plays fewer episodes on average."""
         return self.min_flow.min_episodes
+
+    @property
+    def min_episodes_is(self) -> Literal["exact", "lower bound"]:
+        """Whether ``min_episodes`` is phi* itself, up to a thousandth."""
+        return "exact" if self.dual_gap <= DOUBTFUL_GAP else "lower bound"
+
+    @property
+    def attained(self) -> float:
+        """phi* is no larger: so many episodes of ``policy`` meet the target in expectation."""
+        return self.min_flow.upper
 
     @property
     def dual_gap(self) -> float:
@@ -86,6 +101,8 @@ class Plan:
             "cells": self.cells,
             "requirements": len(self.target),
             "min_episodes": self.min_episodes,
+            "min_episodes_is": self.min_episodes_is,
+            "attained": _finite(self.attained),
             "dual_gap": _finite(self.dual_gap),
             "bounds": None
             if bounds is None
@@ -145,6 +162,8 @@ class Plan:
         return f"at least {lower}"
 
     def _certificate(self) -> str:
+        if self.seconds is not None:
+            return f"both bounds are proved; phi* itself takes more than {self.seconds:g} seconds"
         exact = self.dual_gap < MACHINE_PRECISION
         precision = "machine precision" if exact else f"{self.dual_gap:.0e}"
         doubt = "; the program is too hard for double precision"
@@ -186,6 +205,7 @@ def plan(
     horizon: int | None = None,
     min_reach: float = 0.0,
     all_bounds: bool = False,
+    seconds: float | None = None,
 ) -> Plan:
     """What covering ``target`` costs on a known environment, why, and how to do it.
 
@@ -195,6 +215,8 @@ def plan(
         horizon: Steps of an episode at most, where ``env`` leaves it open.
         min_reach: Leave out what no policy reaches with this probability.
         all_bounds: Compute the upper bounds also where they take longer than phi* itself.
+        seconds: How long phi* may take. After that the plan has the bounds that are proved by then,
+            from below (``min_episodes``) and from above (``attained``).
 
     Returns:
         The plan: ``plan.min_episodes`` (phi*: no method that always covers plays fewer episodes on
@@ -214,14 +236,36 @@ def plan(
     model = environment.require_model("a plan")
     wanted = resolve_target(target, model, last_step=environment.opener is not None)
     reachable = drop_rarely_reached(wanted, model.transitions, min_reach)
+    found, in_time = _priced(model.transitions, reachable.target, seconds)
     return Plan(
         environment.name,
         model,
         reachable.target,
-        min_flow(model.transitions, reachable.target),
+        found,
         reachable.dropped,
         all_bounds,
+        None if in_time else seconds,
     )
+
+
+def _priced(
+    transitions: Transitions, target: Target, seconds: float | None
+) -> tuple[MinFlow, bool]:
+    """phi*, or what is known of it after so many seconds; and whether they were enough.
+
+    The first half of the time, at most, goes to bounds that need no program.
+    """
+    if seconds is None:
+        return min_flow(transitions, target), True
+    if not (isinstance(seconds, int | float) and 0 < seconds < np.inf):
+        raise BadInput(f"--seconds is a positive number, not {seconds!r}")
+    ends = time.monotonic() + seconds
+    known = cheap_bounds(transitions, target, seconds=seconds / 2)
+    try:
+        with interruption.time_limit(ends - time.monotonic()):
+            return min_flow(transitions, target).combined(known), True
+    except OutOfTime:
+        return known, False
 
 
 def functionals(env: Any, *, epsilon: float, horizon: int | None = None) -> Functionals:

@@ -5,6 +5,7 @@ An alias such as ``FloatHSA`` names the axes of an array: stages H, states S, ac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +63,13 @@ class Policy:
     """What to do at every stage and state.
 
     ``table`` holds an action per (h, s), or a probability per (h, s, a) if it is stochastic.
+    The table may be filled only where episodes have been. So whoever plays says in which state one
+    begins, before the first action.
     """
 
     table: npt.NDArray[Any]
     actions: int
+    on_start: Callable[[int], None] | None = None
 
     @classmethod
     def deterministic(cls, chosen: IntArray, actions: int) -> Policy:
@@ -78,6 +82,11 @@ class Policy:
     @classmethod
     def uniform(cls, shape: Shape) -> Policy:
         return cls.stochastic(np.full(shape.hsa, 1.0 / shape.actions))
+
+    def begin(self, state: int) -> None:
+        """Hear in which state an episode begins."""
+        if self.on_start is not None and state < self.table.shape[1]:
+            self.on_start(state)
 
     @property
     def is_stochastic(self) -> bool:

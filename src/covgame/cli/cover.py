@@ -16,6 +16,7 @@ from covgame.cli.options import (
     failure_options,
     parse_columns,
     reading_options,
+    worker_options,
     world_and_target,
 )
 from covgame.cli.playing import finish
@@ -24,7 +25,7 @@ from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
 from covgame.runs.cover import start
 from covgame.runs.given import From
 from covgame.runs.saving import create_folder
-from covgame.runs.settings import CoverSettings
+from covgame.runs.settings import CoverSettings, Engine
 from covgame.sources.environments import as_environment
 
 
@@ -68,7 +69,13 @@ from covgame.sources.environments import as_environment
     "--adversary",
     help="py:MODULE:NAME, an adversary of your own instead of ours.",
 )
+@click.option(
+    "--exact-bound",
+    is_flag=True,
+    help="Compute phi* itself also of more than 5,000 cells, which may take longer than the run.",
+)
 @failure_options
+@worker_options
 @data_options
 @click.option(
     "--out",
@@ -85,6 +92,9 @@ def cover(
     keep_observations: bool,
     on_failure: OnFailure,
     step_timeout: float | None,
+    workers: int,
+    engine: Engine,
+    address: str | None,
     seed: int,
     preset: Literal["default", "paper"],
     delta: float,
@@ -94,6 +104,7 @@ def cover(
     stage_dependent: bool,
     planner: str | None,
     adversary: str | None,
+    exact_bound: bool,
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
@@ -110,10 +121,11 @@ def cover(
       covgame cover riverswim:states=8 --target uniform:10 --out my-run
       covgame cover grid --target uniform:50/pair --max-episodes 5000 --json
       covgame cover riverswim:states=8 --target uniform:20 --from my-run --out more
+      covgame cover gym:Blackjack-v1 --horizon 10 --target uniform:20/pair --workers 4
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout,
+        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     if target is None:
@@ -124,4 +136,5 @@ def cover(
         environment, target or DEFAULT_TARGET, settings, From.of(data, parse_columns(columns))
     )
     create_folder(run, out)
+    say_unless(quiet, run.size_words)
     finish(run, as_json, quiet)

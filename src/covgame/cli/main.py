@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import click
 
-from covgame.cli.messages import INTERRUPTED, complain
+from covgame.cli.messages import INTERRUPTED, complain, leave_interrupted
 from covgame.cli.supervising import begin, goodbye, supervise
 from covgame.interruption import heeded
 
@@ -143,4 +143,4 @@ def _run() -> NoReturn:
     except click.ClickException as error:
         complain(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        complain("interrupted", INTERRUPTED)
+        leave_interrupted()

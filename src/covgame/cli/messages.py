@@ -22,6 +22,9 @@ DEBUG = "covgame.debug"
 ANSWERS = "covgame.answers"
 """Where answers go while standard output is kept for them."""
 
+ANSWERED = "covgame.answered"
+"""Whether the command has given its answer."""
+
 
 def fail(error: Exception) -> NoReturn:
     """Say what went wrong in one sentence on standard error, and exit with its code."""
@@ -49,10 +52,30 @@ def complain(sentence: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def leave_interrupted() -> NoReturn:
+    """End a command that has no answer yet: one sentence, and an object where one is due."""
+    say("interrupted")
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(ANSWERED):
+        answer_interrupted()
+    sys.exit(INTERRUPTED)
+
+
+def answer_interrupted() -> None:
+    """The JSON object of a command that was interrupted before it had anything to say."""
+    from covgame.runs.unbegun import interrupted_answer
+
+    if "--json" in sys.argv:
+        with contextlib.suppress(OSError):
+            print_json(interrupted_answer(sys.argv[1]))
+
+
 def answer_with(text: str) -> None:
     """What a command was asked for, on standard output."""
     context = click.get_current_context(silent=True)
     click.echo(text, file=context.meta.get(ANSWERS) if context else None)
+    if context:
+        context.meta[ANSWERED] = True
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from covgame.cli.completion import complete_env, complete_target
-from covgame.cli.messages import DEBUG, fail, kept_for_answers
+from covgame.cli.messages import DEBUG, fail, kept_for_answers, leave_interrupted
 from covgame.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -35,6 +35,14 @@ TARGETS = (
 )
 
 
+def _unless_interrupted(command: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Ctrl-C is answered while standard output is still kept for the answer."""
+    try:
+        return command(*args, **kwargs)
+    except KeyboardInterrupt:
+        leave_interrupted()
+
+
 def common_options(command: Command) -> Command:
     """``--json``, ``--quiet`` and ``--debug``, and errors as the contract wants them."""
 
@@ -46,7 +54,7 @@ def common_options(command: Command) -> Command:
             if context.invoked_subcommand is not None:  # which gives the answer
                 return command(*args, **kwargs)
             with kept_for_answers():
-                return command(*args, **kwargs)
+                return _unless_interrupted(command, *args, **kwargs)
         except Exception as error:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
                 raise
@@ -120,6 +128,32 @@ def failure_options(command: Command, *, resumed: bool = False) -> Command:
             show_default=not resumed,
             help="When ENV fails: try the episode again, three times in all, then stop; or count "
             "the failure as the end of the episode and go on; or also avoid that action there.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def worker_options(command: Command, *, resumed: bool = False) -> Command:
+    """``--workers``, ``--engine`` and ``--address``: who plays, and where."""
+    for option in (
+        click.option(
+            "--address", metavar="auto|HOST:PORT", help="Of a Ray cluster; else Ray starts here."
+        ),
+        click.option(
+            "--engine",
+            type=click.Choice(["local", "ray"]),
+            default=None if resumed else "local",
+            show_default=not resumed,
+            help="Workers are processes on this machine, or Ray's actors (an extra).",
+        ),
+        click.option(
+            "--workers",
+            type=int,
+            default=None if resumed else 1,
+            show_default=not resumed,
+            help="So many copies of ENV play at once; with several, episodes count as they end and "
+            "the same seed need not give the same run.",
         ),
     ):
         command = option(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import covgame
 from covgame.cli.messages import print_json, say, say_unless, show
 from covgame.cli.options import common_options, world_and_target
 from covgame.flow.functionals import Functionals
-from covgame.planning import number
+from covgame.planning import Plan, number
 from covgame.runs.asking import per_stage_hint
 from covgame.sources.environments import Environment
 
@@ -42,6 +43,11 @@ LARGE_FOR_FUNCTIONALS = 2_000
     help="Compute the upper bounds also where they take longer than phi* itself.",
 )
 @click.option(
+    "--seconds",
+    type=float,
+    help="How long phi* may take; after that the bounds proved by then are printed.",
+)
+@click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw the optimal visits into this file (svg, png or pdf).",
@@ -56,6 +62,7 @@ def plan(
     epsilon: float | None,
     top: int,
     all_bounds: bool,
+    seconds: float | None,
     plot: Path | None,
     as_json: bool,
     quiet: bool,
@@ -68,6 +75,7 @@ def plan(
       covgame plan riverswim:states=8 --target uniform:50
       covgame plan gym:FrozenLake-v1 --horizon 12 --target uniform:50/pair --plot visits.svg
       covgame plan model.json --target target.json --json
+      covgame plan grid:rows=30,columns=30,horizon=80 --target uniform:3/pair --seconds 60
       covgame plan twobranch --functionals --epsilon 0.1
     """
     wrong = _complaint(target, with_functionals, epsilon, plot)
@@ -75,7 +83,7 @@ def plan(
         raise click.UsageError(wrong)
     environment = covgame.make(env, horizon)
     if not quiet:
-        _warn_if_large(environment, with_functionals)
+        _warn_if_large(environment, with_functionals, seconds)
         say_unless(False, per_stage_hint(environment, target) if target else None)
     answer: dict[str, Any] = {}
     pages = []
@@ -83,9 +91,10 @@ def plan(
         answer, page = _compare(environment, epsilon)
         pages.append(page)
     if target is not None:
-        priced, page = _price(
-            environment, target, min_reach=min_reach, all_bounds=all_bounds, top=top, plot=plot
+        price = partial(
+            covgame.plan, target=target, min_reach=min_reach, all_bounds=all_bounds, seconds=seconds
         )
+        priced, page = _price(environment, price, top=top, plot=plot)
         answer |= priced
         pages.insert(0, page)
     if plot is not None and not quiet:
@@ -109,28 +118,23 @@ def _complaint(
     return None
 
 
-def _warn_if_large(environment: Environment, functionals: bool) -> None:
+def _warn_if_large(environment: Environment, functionals: bool, seconds: float | None) -> None:
     """Linear programs over many cells take their time."""
     cells = environment.require_model("a plan").shape.cells
     if cells > (LARGE_FOR_FUNCTIONALS if functionals else LARGE):
-        say(f"linear programs over {cells:,} cells; this can take a while")
+        sooner = "" if functionals or seconds else "; --seconds 60 prints what is proved by then"
+        say(f"linear programs over {cells:,} cells; this can take a while{sooner}")
 
 
 def _price(
-    environment: Environment,
-    target: str,
-    *,
-    min_reach: float,
-    all_bounds: bool,
-    top: int,
-    plot: Path | None,
+    environment: Environment, price: Callable[[Environment], Plan], *, top: int, plot: Path | None
 ) -> tuple[dict[str, Any], str]:
     """The answer for a target, as JSON and as text; with ``plot`` also as a picture."""
     if plot is not None:
         from covgame.report.figures import check_can_draw
 
         check_can_draw(plot)
-    result = covgame.plan(environment, target, min_reach=min_reach, all_bounds=all_bounds)
+    result = price(environment)
     answer, text = result.to_dict(top), result.to_text(top)
     if plot is not None:
         result.plot(plot)

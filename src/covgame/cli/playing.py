@@ -10,8 +10,9 @@ import click
 from covgame.cli.messages import DEBUG, INTERRUPTED, print_json, say, say_lines, say_unless, show
 from covgame.cli.progress import watch
 from covgame.cli.supervising import works_on
+from covgame.errors import SolverFailed
+from covgame.runs.cover import solved_as_asked
 from covgame.runs.coverage import Coverage
-from covgame.runs.playing import save_answer
 from covgame.runs.run import Run
 
 EXIT_CODES = {
@@ -36,8 +37,8 @@ def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
             watch(run, quiet=quiet)
         except KeyboardInterrupt:
             _break_off(run, as_json, quiet)
-        if isinstance(run, Coverage):
-            _solve(run, quiet)
+    if isinstance(run, Coverage):
+        _solve(run, quiet)
     if as_json:
         print_json(run.to_dict())
     else:
@@ -46,15 +47,18 @@ def finish(run: Run, as_json: bool, quiet: bool) -> NoReturn:
 
 
 def _solve(run: Coverage, quiet: bool) -> None:
-    """On large worlds phi* is computed when all else is saved, and then saved as well."""
-    if not (run.is_large and run.environment.known) or run.stopped == "interrupted":
+    """phi* of a large world is computed when all else is saved, and then saved as well."""
+    if not run.settings.exact_bound or run.min_episodes_is != "lower bound":
         return
     cells = run.target.shape.cells
-    say_unless(
-        quiet, f"computing phi*, a linear program over {cells:,} cells; all episodes are saved"
-    )
-    if run.min_episodes is not None:
-        save_answer(run)
+    say_unless(quiet, f"computing phi*, a linear program over {cells:,} cells; the run is saved")
+    try:
+        solved_as_asked(run)
+    except KeyboardInterrupt:
+        say_unless(quiet, "phi* was not computed; the answer has a lower bound instead")
+        run.stopped = "interrupted"
+    except SolverFailed as error:
+        say_unless(quiet, f"phi* cannot be computed; the answer has a lower bound instead: {error}")
 
 
 def _break_off(run: Run, as_json: bool, quiet: bool) -> NoReturn:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from covgame.cli.options import common_options, failure_options
+from covgame.cli.options import common_options, failure_options, worker_options
 from covgame.cli.playing import finish
 from covgame.cli.supervising import works_on
 from covgame.failures import OnFailure
 from covgame.runs.opening import take_up
-from covgame.runs.settings import Changes
+from covgame.runs.settings import Changes, Engine
 
 
 @click.command()
@@ -23,6 +23,7 @@ from covgame.runs.settings import Changes
 )
 @click.option("--env", help="The environment named again, instead of the name in RUN.")
 @partial(failure_options, resumed=True)
+@partial(worker_options, resumed=True)
 @common_options
 def resume(
     run: Path,
@@ -31,6 +32,9 @@ def resume(
     env: str | None,
     on_failure: OnFailure | None,
     step_timeout: float | None,
+    workers: int | None,
+    engine: Engine | None,
+    address: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -42,5 +46,5 @@ def resume(
       covgame resume runs/py-mine-Env-1 --trust
     """
     works_on(run)
-    changes = Changes(max_episodes, on_failure, step_timeout)
+    changes = Changes(max_episodes, on_failure, step_timeout, workers, engine, address)
     finish(take_up(run, changes, env=env, trust=trust), as_json, quiet)

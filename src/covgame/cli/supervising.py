@@ -20,7 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from covgame.cli.messages import INTERRUPTED, print_json, say, say_unless
+from covgame.cli.messages import (
+    INTERRUPTED,
+    answer_interrupted,
+    print_json,
+    say,
+    say_unless,
+)
 from covgame.interruption import SIGNALS, end_with, heeded
 
 TURNED_OFF = "COVGAME_UNSUPERVISED"
@@ -225,6 +231,8 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
         sys.stderr.write("\x1b[?25h\n")  # a bar has hidden the cursor
     if folder is None:
         say(sentence)
+        if code == INTERRUPTED:
+            answer_interrupted()
         _exit(code)
     answer = _answer(folder, what_happened) if as_json or code != INTERRUPTED else None
     saved = "everything is saved"

@@ -93,20 +93,26 @@ class Solver:
 
         self.program, self.method = program, method
         self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        options = {"output_flag": False, "time_limit": seconds, **OPTIONS[method]}
+        options = {"output_flag": False, **OPTIONS[method]}
         for name, value in options.items():
             _require_ok(self.highs.setOptionValue(name, value), f"option {name}")
         _require_ok(self.highs.passModel(_to_highs(program)), "passing the program")
+        self.seconds = seconds
 
     def solve(self) -> Answer:
         """Solve, from where the last answer was if the method can start anywhere."""
         import highspy
 
-        if len(self.program.cost) < LARGE or not _hears_signals():
+        interruption.check()
+        left = interruption.seconds_left()
+        _require_ok(self.highs.setOptionValue("time_limit", min(self.seconds, left)), "time_limit")
+        if len(self.program.cost) < LARGE or not (_hears_signals() or left < np.inf):
             self.highs.run()
         else:
             self._run_watched()
         status = self.highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            interruption.check()
         if status in (
             highspy.HighsModelStatus.kInfeasible,
             highspy.HighsModelStatus.kUnboundedOrInfeasible,
@@ -126,10 +132,11 @@ class Solver:
         )
 
     def _run_watched(self) -> None:
-        """Solve in another thread, while this one hears Ctrl-C.
+        """Solve in another thread, while this one hears Ctrl-C and looks at the clock.
 
         Simplex and interior point ask now and then whether to go on. The first-order method and
-        crossover do not: then the thread is left behind, and ends with the process.
+        crossover do not: then the thread is left behind, and ends with the process, or with its
+        time limit.
         """
         if not self.highs.HandleUserInterrupt:
             self.highs.HandleUserInterrupt = True

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from covgame import interruption
 from covgame.arrays import sum_by_index
 from covgame.errors import Infeasible, Row, SolverFailed
 from covgame.flow.highs import Answer, LinearProgram, Method, solve
@@ -92,12 +93,13 @@ class MinFlow:
 def min_flow(transitions: Transitions, target: Target, natural: FloatHSA | None = None) -> MinFlow:
     """The minimum flow of a target (eq. min_flow_problem), certified.
 
-    Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy. Who solves
-    for many targets can compute ``natural_flow`` once and hand it in.
+    Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy, and within
+    ``interruption.time_limit`` also ``OutOfTime``. Who solves for many targets can compute
+    ``natural_flow`` once and hand it in.
     """
     check_reachable(target, transitions)
     if len(target) == 0:
-        return _nothing_to_do(transitions, target)
+        return nothing_to_do(transitions, target)
     # Numbers past double precision spoil a proposal, which the certificate then shows.
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         best = _best_certified(transitions, target, natural)
@@ -151,6 +153,7 @@ def _proposals(
 ) -> Iterator[tuple[FloatHSA, FloatArray]]:
     """Flows and prices from the solver, by one method after another."""
     polytope = flow_polytope(transitions)
+    interruption.check()
     program = ScaledProgram(target, polytope, natural.sum(axis=2))
     failures: list[SolverFailed] = []
     solved = False
@@ -244,7 +247,8 @@ def _best_income(transitions: Transitions, target: Target, prices: FloatArray) -
     return dp.initial_value(transitions, optimal.values)
 
 
-def _nothing_to_do(transitions: Transitions, target: Target) -> MinFlow:
+def nothing_to_do(transitions: Transitions, target: Target) -> MinFlow:
+    """The answer for a target that asks for nothing."""
     shape = transitions.shape
     return MinFlow(target, 0.0, 0.0, np.zeros(shape.hsa), Policy.uniform(shape), np.zeros(0))
 
@@ -346,6 +350,7 @@ def natural_flow(transitions: Transitions, rounds: int = FEW_ROUNDS) -> FloatHSA
     reachable = dp.reachable(transitions)[:, :, None]
     spread = dp.occupancy(transitions, Policy.uniform(shape))
     for round_ in range(rounds):
+        interruption.check()
         through = np.maximum(spread.sum(axis=2, keepdims=True), SMALLEST_SPREAD)
         wanted = np.broadcast_to(np.where(reachable, 1.0 / through, 0.0), shape.hsa)
         response = dp.backward_induction(transitions, wanted)

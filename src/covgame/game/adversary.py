@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from covgame.arrays import of_each_kind
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray
 
@@ -252,17 +253,13 @@ class TargetAware:
 
     def _weigh(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         """All weights anew, scaled to a largest one of 1."""
-        open_rows = [
-            (row, _exponent(target, state, n, c))
-            for row, (n, c) in enumerate(
-                zip(collected.tolist(), target.whole_counts.tolist(), strict=True)
-            )
-            if n < c
-        ]
-        state.shift = max((exponent for _, exponent in open_rows), default=0.0)
+        is_open = collected < target.whole_counts
+        counts = target.whole_counts[is_open]
+        pace = state.rate * _largest(target)
+        exponents = -(pace * collected[is_open] / counts) - of_each_kind(math.log, counts)
+        state.shift = float(exponents.max()) if len(exponents) else 0.0
         state.weights = np.zeros(len(target))
-        for row, exponent in open_rows:
-            state.weights[row] = math.exp(exponent - state.shift)
+        state.weights[is_open] = of_each_kind(math.exp, exponents - state.shift)
         state.total = _sum(state.weights)
 
 

@@ -346,6 +346,12 @@ class Counts:
         self.table.add(pair if self.pooled else cell, successor)
         return self._is_news(pair, successor)
 
+    def agreement_now(self) -> tuple[FloatArray, ...]:
+        """A copy of how stages agree, to go back to; nothing where that is not measured."""
+        if self.pool is None:
+            return ()
+        return self.agreement.copy(), self.state_agreement.copy()
+
     def unlearn(self, steps: Sequence[tuple[int, int]], before: tuple[FloatArray, ...]) -> None:
         """Forget the (cell, successor) that were learnt last; ``before`` was the agreement."""
         for cell, successor in reversed(steps):
@@ -353,7 +359,8 @@ class Counts:
             self.table.remove(pair if self.pooled else cell, successor)
             if self.pool is not None:
                 self.pool.remove(pair, successor)
-        self.agreement[:], self.state_agreement[:] = before
+        if before:
+            self.agreement[:], self.state_agreement[:] = before
 
     def _is_news(self, pair: int, successor: int) -> bool:
         """Whether the transition just counted is worth thinking again for."""

@@ -100,13 +100,19 @@ class Game:
         # An episode's steps change what it does next, where stages share what they have seen.
         self.learns_within = learns_within and counts.shares_stages
         self.collected = np.zeros(len(target))
+        self._still_open = 0  # a row that was open when somebody asked last
         self.state = adversary.start(target)
         self.begin()
 
     @property
     def covered(self) -> bool:
         """Whether every row has its visits."""
-        return bool((self.collected >= self.target.counts).all())
+        counts, row = self.target.counts, self._still_open
+        if row < len(counts) and self.collected[row] < counts[row]:
+            return False  # as it was when somebody asked before
+        lacking = self.collected < counts
+        self._still_open = len(lacking) - 1 - int(lacking[::-1].argmax()) if len(lacking) else 0
+        return not lacking.any()
 
     def grow(self, target: Target) -> None:
         """Go on with a target that has more rows, or room for more states."""
@@ -116,13 +122,29 @@ class Game:
         self.collected = target.collected(self.counts.visits)
         self.state = extended(self.adversary, target, self.state, self.collected)
 
+    def extend(self, target: Target) -> None:
+        """``grow``, where whatever was counted was told to this game; cheaper if rows stay."""
+        if not target.continues(self.target):
+            self.grow(target)
+            return
+        if target.shape.states > self.counts.shape.states:
+            self.counts.grow(target.shape.states)
+        new = target.keep(np.arange(len(target)) >= len(self.target))
+        self.target = target
+        self.collected = np.append(self.collected, new.collected(self.counts.visits))
+        self.state = extended(self.adversary, target, self.state, self.collected)
+
     def allow(self, allowed: BoolArray) -> None:
         """Hear which actions states have, (S, A), where that shows only as one goes."""
         self.allowed = allowed
 
     def cell_rewards(self, weights: FloatArray) -> FloatHSA:
         """What a cell earns when rows weigh so much; nothing can make up for what is forbidden."""
-        reward = self.target.cell_rewards(weights)
+        return np.broadcast_to(self.place_rewards(weights), self.target.shape.hsa).copy()
+
+    def place_rewards(self, weights: FloatArray) -> FloatHSA:
+        """The same, (1, S, A) where the target does not tell stages apart."""
+        reward = self.target.place_rewards(weights)
         if self.allowed is not None:
             reward[:, ~self.allowed] = -np.inf
         return reward
@@ -137,10 +159,7 @@ class Game:
         self.path: list[int] = []  # its cells so far
         self.gains: Gains = {}  # and what they have collected
         self.learnt: list[tuple[int, int]] = []  # its steps that are counted already
-        self.agreement_before = (
-            self.counts.agreement.copy(),
-            self.counts.state_agreement.copy(),
-        )
+        self.agreement_before = self.counts.agreement_now()
         self.weights_now = self.state.weights
 
     def revise(self, cell: int, successor: int) -> Policy | None:
@@ -178,20 +197,26 @@ class Game:
         A row that may be visited at any stage loses weight with every visit, and all of it once
         it is covered; without this it would be collected again and again.
         """
-        if self.target.most_per_episode == 1 or self.revising is None:
-            return None
-        gains = self.gains
-        for row in self.target.rows_of_cell(self.path[-1]):
-            if self._should_replan(self.revising, row, gains[row]):
-                break
-        else:
+        if self.revising is None or not self.weights_fell():
             return None
         weights = self.state.weights.copy()
-        for row, gain in gains.items():
+        for row, gain in self.gains.items():
             if self.target.any_stage[row]:
                 n = float(self.collected[row] + gain)
                 weights[row] = self.revising.weight_of(self.target, self.state, row, n)
         return weights
+
+    def weights_fell(self) -> bool:
+        """Whether the last step of the episode changes what to go for."""
+        adversary, gains = self.revising, self.gains
+        return (
+            adversary is not None
+            and self.target.most_per_episode > 1
+            and any(
+                self._should_replan(adversary, row, gains[row])
+                for row in self.target.rows_of_cell(self.path[-1])
+            )
+        )
 
     def _should_replan(self, adversary: RevisesWithin, row: int, gain: int) -> bool:
         """Whether the last of an episode's visits to a row changes what to go for."""

@@ -19,7 +19,7 @@ from covgame.game.game import Game
 from covgame.targets.groups import Grouped
 from covgame.targets.moves import PossibleMoves, pair_rows
 from covgame.targets.requests import ListedRow, Uniform
-from covgame.targets.target import Target
+from covgame.targets.target import Target, row_numbers
 from covgame.types import ANY, END, BoolArray, BoolHS, FloatArray, IntArray, Shape
 
 LeftOut = set[tuple[int, ...]]
@@ -96,9 +96,9 @@ class SeenRows(_ByStates):
     def grown(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
         target = _without_forbidden(game)
         wanted = self.request.rows(seen, _allowed(game, seen.shape[1]))
-        known = set(map(tuple, target.rows.tolist())) | without
-        new = [row for row in wanted.tolist() if tuple(row) not in known]
-        rows = np.array(new, dtype=np.int64).reshape(-1, 3)
+        left_out = np.array(sorted(without), dtype=np.int64).reshape(-1, 3)
+        known = row_numbers(target.shape, np.concatenate([target.rows, left_out]))
+        rows = wanted[~_are_among(row_numbers(target.shape, wanted), known)]
         return target.with_more(target.shape.states, rows, np.full(len(rows), self.request.count))
 
     resized = grown
@@ -348,6 +348,17 @@ def _places(values: IntArray, among: IntArray) -> IntArray:
         return np.full(len(values), -1, dtype=np.int64)
     place: IntArray = np.where(among[order[at]] == values, order[at], -1)
     return place
+
+
+def _are_among(values: IntArray, others: IntArray) -> BoolArray:
+    """Which values are among others; quick where both are nearly in order."""
+    if not len(others):
+        return np.zeros(len(values), dtype=np.bool_)
+    others = np.sort(others, kind="stable")
+    found: BoolArray = (
+        others[np.minimum(np.searchsorted(others, values), len(others) - 1)] == values
+    )
+    return found
 
 
 def _pairs_of(target: Target) -> IntArray:

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from covgame.episodes import Episode
 from covgame.errors import Row
 from covgame.game.avoiding import cut_off, without
 from covgame.game.game import Game
 from covgame.game.growing import Growing
+from covgame.game.size import size_of
 from covgame.types import ANY, BoolArray, BoolHS
 
 INTERVAL = 50
@@ -89,6 +91,8 @@ class Growth:
         self.avoided: BoolArray | None = None  # (S, A), what nobody wants to try again
         self.cut: list[Row] = []  # what only avoided actions lead to
         self.next_cut = 0
+        self.seen: BoolHS | None = None  # the (stage, state) that some episode was in
+        self.seen_until = 0  # after so many episodes
         self.given = 0  # episodes of somebody else, which the game was told before it began
         self.begun = False
 
@@ -97,7 +101,7 @@ class Growth:
         if self.begun:
             return
         self.begun = True
-        self.taken_up = _seen(game) & _asked_for(game)
+        self.taken_up = self._seen(game) & _asked_for(game)
         self.next_growth = self.looked_at = game.counts.n_episodes
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -143,15 +147,15 @@ class Growth:
     def _take_up(self, game: Game, allowed: BoolArray | None) -> bool:
         """Ask for what was newly seen, and mind what was learnt of forbidden actions."""
         counts, request = game.counts, self.request
-        seen = _seen(game)
+        seen = self._seen(game)
         known = np.zeros_like(seen)
         known[:, : self.taken_up.shape[1]] = self.taken_up
         more = request is not None and (bool((seen & ~known).any()) or request.outdated(game))
         if changed := more or _differs(game.allowed, allowed):
-            self.taken_up, rows = seen, len(game.target)
+            self.taken_up, rows = seen.copy(), len(game.target)
             self._allow(game, counts.shape.states, allowed)
             target = request.grown(game, seen, self._left_out_rows()) if request else game.target
-            game.grow(target if self.avoided is None else without(target, self.avoided))
+            game.extend(target if self.avoided is None else without(target, self.avoided))
             if self.by_chance is not None and self.by_chance.in_vain:
                 found = int(seen.any(axis=0).sum() - known.any(axis=0).sum())
                 self.by_chance.find(found, max(0, len(game.target) - rows))
@@ -162,14 +166,33 @@ class Growth:
         )
         return changed
 
+    def hear(self, game: Game, episode: Episode) -> None:
+        """Hear of an episode that was just counted, which saves looking through all counts."""
+        if self.seen is None or self.seen_until + 1 != game.counts.n_episodes:
+            return
+        self.seen = _widened(self.seen, game.counts.shape.states)
+        self.seen[np.arange(len(episode.state)), episode.state] = True
+        self.seen_until += 1
+
+    def _seen(self, game: Game) -> BoolHS:
+        """The (stage, state) that some episode was in."""
+        if self.seen is None or self.seen_until != game.counts.n_episodes:
+            self.seen = np.logical_or.reduce(game.counts.visits, axis=2)
+            self.seen_until = game.counts.n_episodes
+        self.seen = _widened(self.seen, game.counts.shape.states)
+        return self.seen
+
     def make_room(self, game: Game, states: int, allowed: BoolArray | None) -> None:
         """Build the target anew, for so many states."""
+        counts = game.counts
+        size = size_of(game.target, states, pooled=counts.pooled, borrowing=counts.pool is not None)
+        size.require_memory()
         self._allow(game, states, allowed)
         target = game.target
         if self.request is not None:
             target = self.request.resized(game, self.taken_up, self._left_out_rows())
         none = np.zeros((0, 3), dtype=np.int64)
-        game.grow(target.with_more(states, none, np.zeros(0)))
+        game.extend(target.with_more(states, none, np.zeros(0)))
 
     def _allow(self, game: Game, states: int, allowed: BoolArray | None) -> None:
         if allowed is not None:
@@ -220,10 +243,10 @@ class Growth:
         game.grow(game.target.keep(np.array(kept, dtype=np.bool_)))
 
 
-def _seen(game: Game) -> BoolHS:
-    """The (stage, state) that some episode was in."""
-    seen: BoolHS = game.counts.visits.sum(axis=2) > 0
-    return seen
+def _widened(seen: BoolHS, states: int) -> BoolHS:
+    """The same with room for more states."""
+    more = states - seen.shape[1]
+    return np.pad(seen, ((0, 0), (0, more))) if more else seen
 
 
 def _asked_for(game: Game) -> BoolHS:

@@ -51,7 +51,8 @@ def set_all_rewards(wanted, weights, reward, everything):  # type: ignore[no-unt
 @compiled
 def visit(cell, cell_start, cell_row, gain, met, n_met):  # type: ignore[no-untyped-def]
     """Count a visit for the rows of a cell; returns how many rows were met so far."""
-    for place in range(cell_start[cell], cell_start[cell + 1]):
+    at = cell % (len(cell_start) - 1)
+    for place in range(cell_start[at], cell_start[at + 1]):
         row = cell_row[place]
         if gain[row] == 0:
             met[n_met] = row
@@ -237,7 +238,8 @@ def lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_onl
 @compiled
 def should_replan(cell, pace, cell_start, cell_row, counts, collected, any_stage, gain):  # type: ignore[no-untyped-def]
     """``Game._should_replan`` for any of the rows of a cell that was just visited."""
-    for place in range(cell_start[cell], cell_start[cell + 1]):
+    at = cell % (len(cell_start) - 1)
+    for place in range(cell_start[at], cell_start[at + 1]):
         row = cell_row[place]
         count, times = counts[row], gain[row]
         missing = count - collected[row]

@@ -38,7 +38,8 @@ def _expect(learnt, n_episodes, chosen, wanted, batch):  # type: ignore[no-untyp
                 continue
             pair = s * A + chosen[h, s]
             cell = h * S * A + pair
-            for place in range(cell_start[cell], cell_start[cell + 1]):
+            at = cell % (len(cell_start) - 1)
+            for place in range(cell_start[at], cell_start[at + 1]):
                 gains[cell_row[place]] += mass[s]
             entry = rows[pair if pooled else cell]
             for place in range(entry.start, entry.start + entry.size):
@@ -122,7 +123,8 @@ def _draw_visits(rng, episodes, chosen, world, learnt, wanted, batch):  # type: 
             pair = s * A + chosen[h, s]
             cell = h * S * A + pair
             visits[cell] += n
-            for place in range(cell_start[cell], cell_start[cell + 1]):
+            at = cell % (len(cell_start) - 1)
+            for place in range(cell_start[at], cell_start[at + 1]):
                 gains[cell_row[place]] += n
             mean = world.rewards[h % len(world.rewards), s, chosen[h, s]]
             if mean > 0.0:

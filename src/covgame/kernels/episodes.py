@@ -15,7 +15,19 @@ from covgame.kernels.adversary import (
 )
 from covgame.kernels.compiling import compiled, for_python, playing, spliced
 from covgame.kernels.draws import draw, episode_key, step_reward, uniform
-from covgame.kernels.layout import BUDGET, COVERED, CURRENT_RATE, EPISODE, POOL_FULL, WHOLE, ZERO
+from covgame.kernels.layout import (
+    BUDGET,
+    COVERED,
+    CURRENT_RATE,
+    EPISODE,
+    LEARNT,
+    MET,
+    POOL_FULL,
+    SHIFT,
+    VISITED,
+    WHOLE,
+    ZERO,
+)
 from covgame.kernels.planner import plan
 from covgame.kernels.replanner import keep_plan, note_episode, note_successor
 from covgame.kernels.tables import compare, count_transition, has_room
@@ -191,6 +203,68 @@ def tell_episode(  # type: ignore[no-untyped-def]
         first_new, ZERO,
     )  # fmt: skip
     return True
+
+
+@compiled
+def _note_path(workspace, wanted, episode, length):  # type: ignore[no-untyped-def]
+    """Note the visits of an episode's steps so far; returns how many rows it has met."""
+    n_met = episode[MET]
+    for h in range(episode[VISITED], length):
+        n_met = visit(
+            workspace.path[h], wanted.cell_start, wanted.cell_row,
+            workspace.gain, workspace.met, n_met,
+        )  # fmt: skip
+    episode[MET], episode[VISITED] = n_met, length
+    return n_met
+
+
+@for_python
+def plan_on(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, workspace, cache, optimism, missing_only, episode, h, s, changed,
+    learning,
+):  # fmt: skip
+    """``Game.ask``, or ``Game.revise`` where the episode on the path is in state s at stage h.
+
+    ``weighing`` holds the weights within the episode, ``changed`` says that they fall now. The
+    steps since the last plan are learnt if ``learning``; for that there has to be room.
+    """
+    n_met = _note_path(workspace, wanted, episode, h)
+    if changed:
+        lower_weights(
+            wanted, weighing.weights, weighing.memory, weighing.reward, workspace.met, n_met,
+            workspace.gain, missing_only,
+        )  # fmt: skip
+    first_new = h
+    if learning:
+        first_new = episode[LEARNT]
+        for step in range(first_new, h):
+            learn(learnt, cache, step, workspace.path[step], workspace.path_next[step])
+        episode[LEARNT] = h
+    keep_plan(learnt, wanted, weighing, workspace, cache, optimism, h, s, n_met, first_new)
+
+
+@for_python
+def tell_followed(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, within, workspace, cache, missing_only, episode, length, first_new
+):
+    """``tell_episode`` where the plan is kept; ``within`` are the weights within an episode.
+
+    For the episode there has to be room.
+    """
+    memory, weights = weighing.memory, weighing.weights
+    rate, shift = memory[CURRENT_RATE], memory[SHIFT]
+    n_met = _note_path(workspace, wanted, episode, length)
+    _tell(
+        learnt, wanted, weighing, workspace, cache, None, missing_only, length, n_met,
+        first_new, episode[LEARNT],
+    )  # fmt: skip
+    if rate != memory[CURRENT_RATE] or shift != memory[SHIFT]:
+        for row in range(len(weights)):
+            within[row] = weights[row]
+    for i in range(n_met):
+        within[workspace.met[i]] = weights[workspace.met[i]]
+    episode[MET], episode[VISITED], episode[LEARNT] = 0, 0, 0
+    cache.tally[EPISODE] += 1
 
 
 @playing

@@ -41,6 +41,9 @@ EPISODE, LINKS, PLANNED, UNFOLLOWED, HEAVY, WHOLE = 0, 1, 2, 3, 4, 5
 """Tallies: the episode that is next, links, states planned, known ones not followed yet, plans in
 a row in which much was due, plans still to be made as a whole."""
 
+MET, VISITED, LEARNT = 0, 1, 2
+"""Of an episode that somebody else plays: rows met, steps whose visits are noted, steps learnt."""
+
 ANY = -1
 """In a table of actions: all of them are as good."""
 
@@ -100,17 +103,17 @@ class TargetArrays(NamedTuple):
     smallest: Any  # the smallest count
     most: Any  # what an episode can collect of a row
     row_start: Any  # (G + 1,)
-    row_cell: Any  # (members,), the cells of row i from row_start[i] on
-    cell_start: Any  # (H * S * A + 1,)
-    cell_row: Any  # (members,), the rows of cell i from cell_start[i] on
+    row_cell: Any  # (members,), the places of row i from row_start[i] on
+    cell_start: Any  # (places + 1,); places are cells, or pairs if the target is free of stages
+    cell_row: Any  # (members,), the rows of place i from cell_start[i] on
 
 
 class WeightArrays(NamedTuple):
-    """``AdversaryState``, and what cells earn by it."""
+    """``AdversaryState``, and what places earn by it: ``Target.places``."""
 
     weights: Any  # (G,)
-    reward: Any  # (H * S * A,)
-    stage_reward: Any  # (H, S * A), the same memory
+    reward: Any  # (H * S * A,), or (S * A,) if the target is free of stages
+    stage_reward: Any  # (H or 1, S * A), the same memory
     memory: Any  # (4,), by TOTAL, VARIANCE, CURRENT_RATE and SHIFT
 
 
@@ -149,7 +152,7 @@ class PlanCache(NamedTuple):
     n_followed: Any  # (H,), of how many of them the successors are known, too
     due: Any  # (H, S), states to be planned anew
     n_due: Any  # (H,)
-    tops: Any  # (H, 2 * S * A), rewards behind their tournament: [h, 1] is the largest
+    tops: Any  # (H or 1, 2 * S * A), rewards behind their tournament: [h, 1] is the largest
     remaining: Any  # (H,), what any path earns after a stage, when it was planned
     basis: Any  # (3,), by PLAN_RATE, PLAN_SHIFT and PLAN_KAPPA
     own_head: Any  # (H * S,) or empty, the last link of a successor, -1 if there is none
@@ -258,8 +261,11 @@ def _used(table: SuccessorTable) -> IntArray:
     return np.array([table.used, largest], dtype=np.int64)
 
 
-def plan_cache(counts: Counts) -> PlanCache:
-    """A plan that follows the counts: what was seen is linked, nothing is planned yet."""
+def plan_cache(counts: Counts, stages: int) -> PlanCache:
+    """A plan that follows the counts: what was seen is linked, nothing is planned yet.
+
+    Rewards are told apart by so many stages, all or one.
+    """
     (H, S, _), pairs = counts.shape.hsa, counts.shape.pairs
     entries = len(counts.table.entries) + (len(counts.pool.entries) if counts.pool else 0)
     cache = PlanCache(
@@ -269,7 +275,7 @@ def plan_cache(counts: Counts) -> PlanCache:
         n_followed=np.zeros(H, dtype=np.int64),
         due=np.zeros((H, S), dtype=np.int32),
         n_due=np.zeros(H, dtype=np.int64),
-        tops=np.zeros((H, 2 * pairs)),
+        tops=np.zeros((stages, 2 * pairs)),
         remaining=np.zeros(H),
         basis=np.full(3, np.nan),
         own_head=np.full(0 if counts.pooled else H * S, -1, dtype=np.int32),

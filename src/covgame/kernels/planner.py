@@ -165,8 +165,9 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
         observations(rows, ZERO, observed, share, doubted, doubt)
     kappa = borrowed(learnt.agreement)
     last = len(visits) - 1
-    act(reward[last], visits[last], chosen[last], values[last])
-    remaining = _largest(reward[last])
+    apart = ZERO if len(reward) == 1 else np.int64(1)  # whether stages have rewards of their own
+    act(reward[last * apart], visits[last], chosen[last], values[last])
+    remaining = _largest(reward[last * apart])
     for h in range(last - 1, earliest - 1, -1):
         first = ZERO if pooled else h * len(q)
         moments(rows, entries, first, values, h + 1, mean, square)
@@ -184,11 +185,21 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
                 best, visits.shape[2],
             )  # fmt: skip
             _range_aware(
-                reward[h], mean, square, observed, share, doubted, best, remaining, b, promise, q
+                reward[h * apart],
+                mean,
+                square,
+                observed,
+                share,
+                doubted,
+                best,
+                remaining,
+                b,
+                promise,
+                q,
             )
         else:
             _paper_optimism(
-                reward[h],
+                reward[h * apart],
                 mean,
                 square,
                 observed,
@@ -199,4 +210,4 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
                 q,
             )
         act(q, visits[h], chosen[h], values[h])
-        remaining = remaining + _largest(reward[h])
+        remaining = remaining + _largest(reward[h * apart])

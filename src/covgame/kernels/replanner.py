@@ -156,7 +156,11 @@ def _note_rewards(met, n_met, row_start, row_cell, reward, tops, A, flags, due, 
             pair = cell - h * pairs
             if tops[h, pairs + pair] != reward[cell]:
                 _set_top(tops, h, pairs + pair, reward[cell])
-                _mark(flags, due, n_due, h, pair // A, KNOWN)
+                if len(tops) > 1:
+                    _mark(flags, due, n_due, h, pair // A, KNOWN)
+                    continue
+                for stage in range(len(n_due)):
+                    _mark(flags, due, n_due, stage, pair // A, KNOWN)
 
 
 @compiled
@@ -211,7 +215,7 @@ def _renew(  # type: ignore[no-untyped-def]
     doubted = scratch[4]
     planned, rest, lent = ZERO, 0.0, 0.0
     for h in range(H - 1, earliest - 1, -1):
-        whole = remaining[h] != rest
+        whole, earning = remaining[h] != rest, ZERO if len(reward) == 1 else h
         n = n_known[h] if whole else n_due[h]
         first = ZERO if pooled else h * S * A
         for i in range(n):
@@ -235,7 +239,7 @@ def _renew(  # type: ignore[no-untyped-def]
                     )  # fmt: skip
             best, action = -np.inf, 0
             for a in range(A):
-                q = reward[h, s * A + a]
+                q = reward[earning, s * A + a]
                 if h + 1 < H:
                     q = upper_q(
                         q, mean[a], square[a], observed[a], share[a], doubted[a], largest, rest,
@@ -257,7 +261,7 @@ def _renew(  # type: ignore[no-untyped-def]
         planned += n
         n_due[h] = 0
         remaining[h] = rest
-        rest = rest + tops[h, 1]
+        rest = rest + tops[earning, 1]
     return planned
 
 

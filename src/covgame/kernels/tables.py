@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from covgame.game.counts import AS_ELSEWHERE, BORROWED_STEPS, MOST_BORROWED, SuccessorTable
+from covgame.game.counts import (
+    AS_ELSEWHERE,
+    BORROWED_STEPS,
+    MOST_BORROWED,
+    YOUNG,
+    SuccessorTable,
+)
 from covgame.kernels.compiling import compiled, for_python, inlined
 from covgame.kernels.layout import LARGEST, OTHERS, OWN, PLACES
 from covgame.types import END
@@ -97,6 +103,12 @@ def has_room(learnt):  # type: ignore[no-untyped-def]
     if learnt.borrowing and not table_has_room(learnt.pool_entries, learnt.pool_used, H):
         return False
     return table_has_room(learnt.entries, learnt.used, H)
+
+
+@for_python
+def is_news(rows, entries, pair, s):  # type: ignore[no-untyped-def]
+    """``Counts._is_news`` of a transition that is about to be counted."""
+    return rows[pair].total < YOUNG or times_seen(rows[pair], entries, s) == 0
 
 
 @compiled

@@ -100,8 +100,9 @@ class Ways:
 
     def __init__(self, actions: int) -> None:
         self.actions = actions
-        self.pairs: dict[int, _Pair] = {}
-        self.doubtful = 0  # pairs with more than one successor
+        self.single: dict[int, int] = {}  # the successor of pairs that have shown only one
+        self.pairs: dict[int, _Pair] = {}  # the others
+        self.doubtful = 0  # how many these are
 
     def tell(self, block: Block) -> None:
         """Hear of episodes; where one was cut short, the state that was shown is what followed."""
@@ -119,25 +120,27 @@ class Ways:
 
     def _hear(self, row: int, context: int, successor: int) -> None:
         pair = self.pairs.get(row)
-        if pair is None:
+        if pair is None:  # with a single successor there is nothing to predict
+            first = self.single.setdefault(row, successor)
+            if first == successor:
+                return
             pair = self.pairs[row] = _Pair()
+            pair.appear(self.single.pop(row))
+            self.doubtful += 1
+            pair.number = self.doubtful
         rank = pair.ranks.get(successor)
         if rank is None:
             pair.appear(successor)
-            if len(pair.ranks) == 2:
-                self.doubtful += 1
-                pair.number = self.doubtful
-        elif pair.number:  # with a single successor there is nothing to predict
+        else:
             pair.answer(context, rank)
 
     def evidence(self) -> dict[int, float]:
         """Per state with a doubtful pair: log10 of E/(i(i+1)), of its most telling action."""
         found: dict[int, float] = {}
         for row, pair in self.pairs.items():
-            if pair.number:
-                state = row // self.actions
-                log_weighed = pair.log_wealth - log(pair.number * (pair.number + 1))
-                found[state] = max(found.get(state, -inf), log_weighed / log(10))
+            state = row // self.actions
+            log_weighed = pair.log_wealth - log(pair.number * (pair.number + 1))
+            found[state] = max(found.get(state, -inf), log_weighed / log(10))
         return found
 
     def aliased(self, alpha: float = ALPHA) -> list[tuple[int, float]]:
@@ -151,7 +154,8 @@ class Ways:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it as named arrays."""
         pairs = self.pairs.items()
-        ranks = [(row, successor) for row, pair in pairs for successor in pair.ranks]
+        ranks = list(self.single.items())
+        ranks += [(row, successor) for row, pair in pairs for successor in pair.ranks]
         answers = [
             (row, context, k, yes[k], no[k])
             for row, pair in pairs
@@ -159,22 +163,31 @@ class Ways:
             for k in range(len(yes))
         ]
         return {
-            "ways_pairs": _table([(row, pair.number) for row, pair in pairs], 2),
-            "ways_predicted": np.array([pair.predicted for _, pair in pairs], dtype=np.float64),
+            "ways_pairs": _table(
+                [(row, 0) for row in self.single] + [(row, pair.number) for row, pair in pairs], 2
+            ),
+            "ways_predicted": np.array(
+                [0.0] * len(self.single) + [pair.predicted for _, pair in pairs], dtype=np.float64
+            ),
             "ways_ranks": _table(ranks, 2),
             "ways_answers": _table(answers, 5),
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from such arrays."""
-        self.pairs, self.doubtful = {}, 0
+        self.single, self.pairs, self.doubtful = {}, {}, 0
         known = zip(arrays["ways_pairs"].tolist(), arrays["ways_predicted"].tolist(), strict=True)
         for (row, number), predicted in known:
+            if not number:
+                continue
             pair = self.pairs[row] = _Pair()
             pair.number, pair.predicted = number, predicted
             self.doubtful = max(self.doubtful, number)
         for row, successor in arrays["ways_ranks"].tolist():
-            self.pairs[row].appear(successor)
+            if row in self.pairs:
+                self.pairs[row].appear(successor)
+            else:
+                self.single[row] = successor
         for row, context, k, yes, no in arrays["ways_answers"].tolist():
             pair = self.pairs[row]
             own = pair.contexts.setdefault(context, ([], []))

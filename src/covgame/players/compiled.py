@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from covgame.episodes import LAST, Block, Episode, as_block
+from covgame.arrays import of_each_kind
+from covgame.episodes import Block, Episode, as_block
 from covgame.errors import BadInput
 from covgame.game.adversary import (
     MissingOnly,
@@ -19,7 +18,7 @@ from covgame.game.adversary import (
     WeightedMajority,
     smallest_count,
 )
-from covgame.game.counts import YOUNG, Counts, SuccessorTable
+from covgame.game.counts import SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
 from covgame.kernels import layout
@@ -44,14 +43,6 @@ def blocks(
         block = player.play(size)
         if len(block):
             yield block
-
-
-@dataclass
-class Heard:
-    """What was heard of a pair."""
-
-    times: int = 0
-    successors: set[int] = field(default_factory=set)
 
 
 class CompiledGame:
@@ -89,20 +80,16 @@ class CompiledGame:
         """What of compiled code will be called, and with what."""
         return [
             (self.tables_kernel.refresh, [self.learnt]),
+            (self.tables_kernel.is_news, [*self.shared, 0, 0]),
             (self.kernel.plan_episode, self._to_plan(0, 0)),
             (self.kernel.tell_episode, self._to_tell(0)),
         ]
-
-    @cached_property
-    def heard(self) -> dict[int, Heard]:
-        """What is counted of every pair; only for episodes that somebody else plays."""
-        return _heard(self.game.counts)
 
     def bind(self) -> None:
         """Take up the arrays of the game; again when they have grown or were replaced."""
         game = self.game
         self.wanted = self._wanted()
-        self.reward = game.cell_rewards(game.state.weights)
+        self.reward = game.place_rewards(game.state.weights)
         self.workspace = layout.new_workspace(*game.target.shape.hsa, len(game.target))
         self.path, self.path_next = self.workspace.path, self.workspace.path_next
         self.pairs = game.target.shape.pairs
@@ -116,6 +103,8 @@ class CompiledGame:
         self.memory = np.array([state.total, state.variance, state.rate, state.shift])
         self.level = np.array([state.level], dtype=np.int64)
         self.learnt = layout.count_arrays(counts)
+        shared = counts.pool or counts.table
+        self.shared = (shared.rows, shared.entries)  # what all stages have seen of a pair
         self.by_stage = self.reward.reshape(len(self.reward), -1)
         self.weighing = layout.WeightArrays(
             weights=state.weights,
@@ -129,11 +118,21 @@ class CompiledGame:
         if self.is_ready:
             self.tables_kernel.refresh(self.learnt)
 
+    def _new_plan(self) -> Any:
+        """A plan that follows the counts as they are; None where everything changes anyway."""
+        follows = self.paper is None and self.majority is None
+        return layout.plan_cache(self.game.counts, len(self.by_stage)) if follows else None
+
     def _put_back(self) -> None:
         """What are numbers in Python, after compiled code has changed them."""
-        state, (table, pool) = self.game.state, self.tables
+        state = self.game.state
         state.total, state.variance, state.rate, state.shift = self.memory.tolist()
         state.level = int(self.level[0])
+        self._put_back_places()
+
+    def _put_back_places(self) -> None:
+        """How much of the tables is used: whoever binds anew within an episode needs it."""
+        table, pool = self.tables
         table.used, pool.used = int(self.learnt.used[0]), int(self.learnt.pool_used[0])
 
     def ask(self) -> Policy:
@@ -141,6 +140,7 @@ class CompiledGame:
         if not self._look():
             return self.game.ask()
         self.game.begin()
+        self._weigh_as_told()
         return self._plan(0, 0)
 
     def _plan(self, first_new: int, earliest: int) -> Policy:
@@ -158,7 +158,8 @@ class CompiledGame:
         """The policy for rows that weigh so much, on what is counted now."""
         if not self._look():
             return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
-        self.reward[:] = self.game.cell_rewards(weights)
+        self.reward[:] = self.game.place_rewards(weights)
+        self.revised = True
         self._take_up_tables()
         policy = self._plan(0, 0)
         return Policy.deterministic(policy.table.copy(), policy.actions)
@@ -170,10 +171,10 @@ class CompiledGame:
         game, step = self.game, len(self.game.path)
         game.visit(cell)
         self.path[step], self.path_next[step] = cell, successor
-        news = game.learns_within and self._hear(cell % self.pairs, successor)
+        news = game.learns_within and self._is_news(cell, successor)
         weights = game.revised_weights()
         if weights is not None:
-            self.reward[:] = game.cell_rewards(weights)
+            self.reward[:] = game.place_rewards(weights)
             self.revised = True
         elif not news:
             return None
@@ -185,15 +186,14 @@ class CompiledGame:
         self.amid_learning = False
         return policy
 
-    def _hear(self, pair: int, successor: int) -> bool:
-        """Whether a step is news, as ``Counts.learn`` says; to ask the tables would cost more."""
-        heard = self.heard.get(pair)
-        if heard is None:
-            heard = self.heard[pair] = Heard()
-        new = successor not in heard.successors
-        heard.successors.add(successor)
-        heard.times += 1
-        return new or heard.times <= YOUNG
+    def _is_news(self, cell: int, successor: int) -> bool:
+        """Whether a step is news, as ``Counts.learn`` says.
+
+        Steps that were not learnt yet were none, and what was none does not make others news.
+        """
+        is_news: Any = self.tables_kernel.is_news
+        news: bool = is_news(*self.shared, cell % self.pairs, successor)
+        return news
 
     def _learn_and_plan(self) -> Policy:
         """Count the steps of the episode so far, and plan its rest."""
@@ -201,6 +201,7 @@ class CompiledGame:
         first, last = len(game.learnt), len(game.path)
         self.amid_learning = True
         policy = self._plan(first, last)
+        self._put_back_places()
         game.learnt += zip(game.path[first:], path_next[first:last].tolist(), strict=True)
         self.amid_learning = False
         return policy
@@ -214,7 +215,6 @@ class CompiledGame:
             return
         self._put_back()
         self.game.abandon()
-        self.heard = _heard(self.game.counts)
         self.bind()
 
     def tell(self, episode: Episode) -> None:
@@ -222,12 +222,8 @@ class CompiledGame:
         if not self.is_ready and (self.game.path or not self._look()):
             self.game.tell(episode)
             return
-        if self.revised:
-            self.reward[:] = self.game.cell_rewards(self.game.state.weights)
-            self.revised = False
+        self._weigh_as_told()
         cells = list(episode.cells(self.game.target.shape))
-        if self.game.learns_within:
-            self._hear_rest(cells, episode)
         self.workspace.path[: len(cells)] = cells
         self.workspace.path_next[: len(cells)] = episode.next_state
         self.workspace.path_reward[: len(cells)] = episode.reward
@@ -236,6 +232,12 @@ class CompiledGame:
         self._put_back()
         self.game.counts.n_episodes += 1
         self.game.begin()
+
+    def _weigh_as_told(self) -> None:
+        """Rewards as the adversary has them, after plans for other weights."""
+        if self.revised:
+            self.reward[:] = self.game.place_rewards(self.game.state.weights)
+            self.revised = False
 
     def _count(self, steps: int) -> bool:
         """Count the episode on the path, unless there is no room."""
@@ -248,13 +250,6 @@ class CompiledGame:
             self.learnt, self.wanted, self.weighing, self.workspace, self.majority,
             self._missing_only, steps, len(self.game.learnt),
         )  # fmt: skip
-
-    def _hear_rest(self, cells: list[int], episode: Episode) -> None:
-        """Of an episode that is about to be counted, what was not heard while it was played."""
-        first, pairs = len(self.game.path), self.game.target.shape.pairs
-        for cell, successor in zip(cells[first:], episode.next_state[first:].tolist(), strict=True):
-            if successor != LAST:
-                self._hear(cell % pairs, successor)
 
     def _make_room(self) -> None:
         self._put_back()
@@ -270,17 +265,17 @@ class CompiledGame:
         game, target = self.game, self.game.target
         whole = isinstance(game.adversary, TargetAware)
         counts = target.whole_counts if whole else target.counts
-        cell_start, cell_row = target.by_cell
+        cell_start, cell_row = target.by_place
         return layout.TargetArrays(
             counts=counts,
-            log_counts=np.array([math.log(count) for count in counts.tolist()]),
+            log_counts=of_each_kind(math.log, counts),
             collected=game.collected,
             any_stage=target.any_stage,
             largest=float(counts.max(initial=0.0)) / target.most_per_episode,
             smallest=smallest_count(target),
             most=target.most_per_episode,
-            row_start=layout.row_starts(target.members.row, len(target)),
-            row_cell=target.members.cell,
+            row_start=layout.row_starts(target.places.row, len(target)),
+            row_cell=target.places.cell,
             cell_start=cell_start,
             cell_row=cell_row,
         )
@@ -331,8 +326,7 @@ class CompiledPlayer(CompiledGame):
         """Start from the counts as they are: somebody else may have changed them."""
         if self.is_ready:
             self.tables_kernel.refresh(self.learnt)
-        follows = self.incremental and self.paper is None and self.majority is None
-        self.plan_cache: Any = layout.plan_cache(self.game.counts) if follows else None
+        self.plan_cache: Any = self._new_plan() if self.incremental else None
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
@@ -398,18 +392,6 @@ def world_arrays(model: TabularMDP) -> layout.World:
         rewards=model.stage_rewards,
         stationary=model.transitions.stationary,
     )
-
-
-def _heard(counts: Counts) -> dict[int, Heard]:
-    """What was counted of every pair, at all stages."""
-    shared = counts.pool or counts.table
-    heard = dict[int, Heard]()
-    for pair, successor, times in zip(*(x.tolist() for x in shared.listed(0, len(shared))),
-                                      strict=True):  # fmt: skip
-        known = heard.setdefault(pair, Heard())
-        known.times += times
-        known.successors.add(successor)
-    return heard
 
 
 def is_compiled(game: Game) -> bool:

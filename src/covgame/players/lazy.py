@@ -52,7 +52,6 @@ class BatchedPlayer:
         planned = time.perf_counter()
         played = self._episodes(first, [policy for policy in batch for _ in range(each)])
         self._measure(planned - began, time.perf_counter() - planned, len(played))
-        self.inner.plan(game.state.weights)  # rewards as they are before the first episode
         for episode in played:
             self.inner.tell(episode)
         return as_block(first, played)

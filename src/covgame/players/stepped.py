@@ -8,7 +8,9 @@ from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.game import Game
 from covgame.game.growth import Growth
-from covgame.players.compiled import inner_game
+from covgame.players.compiled import CompiledGame
+from covgame.players.following import following_game
+from covgame.players.plain import PlainGame
 from covgame.sources.external import ExternalSource
 from covgame.types import Policy, Shape
 
@@ -16,11 +18,17 @@ from covgame.types import Policy, Shape
 class SteppedPlayer:
     """Asks the game, plays the environment, tells the game."""
 
-    def __init__(self, game: Game, source: ExternalSource, growth: Growth | None = None) -> None:
+    def __init__(
+        self,
+        game: Game,
+        source: ExternalSource,
+        growth: Growth | None = None,
+        inner: CompiledGame | PlainGame | None = None,
+    ) -> None:
         self.game, self.source = game, source
         self.growth = growth or Growth()
         self.growth.begin(game)
-        self.inner = inner_game(game)
+        self.inner = inner or following_game(game)
         source.visits_of = self._visits_of
         self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
@@ -40,7 +48,7 @@ class SteppedPlayer:
             number = self.game.counts.n_episodes
             try:
                 if self.growth.leaves_to_chance(self.game):
-                    episode = self.source.play(_anything(self.game.target.shape), number)
+                    episode = self.source.play(anything(self.game.target.shape), number)
                 else:
                     episode = self.source.play(self.inner.ask(), number, self.inner.revise)
                 if self.note is not None:
@@ -86,8 +94,9 @@ class SteppedPlayer:
             self.growth.make_room(self.game, room, self.source.allowed)
             self.inner.bind()
         self.inner.tell(episode)
+        self.growth.hear(self.game, episode)
 
 
-def _anything(shape: Shape) -> Policy:
+def anything(shape: Shape) -> Policy:
     """Uniformly random actions; of the forbidden ones none is drawn."""
     return Policy.stochastic(np.broadcast_to(1.0 / shape.actions, shape.hsa))

@@ -11,20 +11,12 @@ from covgame.jsonfile import read_json
 from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
 from covgame.runs.saving import absent_environment
+from covgame.runs.unbegun import OPEN, why_key
 from covgame.store.folder import MANIFEST, RunFolder
 from covgame.store.trust import how_to_resume
 
 CODE_OF_OTHERS = ("py:", "gym:")
 ASKED = ("environment", "epsilon", "delta", "seed", "preset")
-OPEN: dict[str, dict[str, Any]] = {
-    "cover": {
-        "covered": False,
-        **dict.fromkeys(("uncovered", "unreachable", "min_episodes", "ratio")),
-    },
-    "explore": dict.fromkeys(("certified_error", "phases")),
-    "identify": dict.fromkeys(("certified_gap", "value_lower", "value_upper", "policy", "phases")),
-}
-"""What an answer says where nothing is known but how many episodes there are."""
 
 
 def answer_from_files(
@@ -83,12 +75,11 @@ def _least(folder: RunFolder, stopped: str, failure: str | None) -> dict[str, An
 
     recover(folder)
     command = str(folder.manifest.get("command"))
-    why = "stopped" if command == "cover" else "stopped_by"
     return {
         **{name: folder.manifest[name] for name in ASKED if name in folder.manifest},
         "episodes": recorded_episodes(folder.episodes),
         **OPEN.get(command, {}),
-        why: stopped,
+        why_key(command): stopped,
         "failure": failure,
         "failures": Failures(load_failures(folder.place)).to_list(folder.load_names()),
         "run": str(folder.path),

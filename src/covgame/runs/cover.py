@@ -17,10 +17,10 @@ from covgame.jsonfile import check_content
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.coverage import Coverage
 from covgame.runs.given import AnyData, From, load_given, read_given
-from covgame.runs.playing import to_the_end
-from covgame.runs.refusals import check_can_be_counted, check_has_folder
+from covgame.runs.playing import save_answer, to_the_end
+from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, check_has_folder
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
-from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings
+from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings, Engine
 from covgame.sources.environments import as_environment
 from covgame.sources.maps import AnyMap
 from covgame.store.folder import MANIFEST, RunFolder
@@ -45,6 +45,10 @@ def cover(
     keep_observations: bool = False,
     on_failure: OnFailure = "stop",
     step_timeout: float | None = None,
+    exact_bound: bool = False,
+    workers: int = 1,
+    engine: Engine = "local",
+    address: str | None = None,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
@@ -85,6 +89,13 @@ def cover(
             lists what failed, and how to get there.
         step_timeout: Seconds that a step or reset may take. The environment then plays in a process
             of its own, which is replaced when it hangs or dies.
+        exact_bound: Compute the lower bound phi* exactly, a linear program over all cells, also
+            where that takes longer than the run; otherwise ``run.min_episodes`` of more than 5,000
+            cells is a certified bound below it.
+        workers: So many environments play at once, each in a process of its own. With more than one
+            the same seed need not give the same run: episodes count in the order in which they end.
+        engine: ``"local"``, processes on this machine, or ``"ray"``, Ray's actors (an extra).
+        address: Of a Ray cluster, ``"auto"`` or ``"HOST:PORT"``; left out, Ray is started here.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns, d3rlpy's
             arrays, ``minari:ID``). Their visits count, and only what is missing is played.
@@ -97,7 +108,8 @@ def cover(
 
     Returns:
         The run: ``run.n_episodes``, ``run.covered``, ``run.counts.visits`` (H x S x A),
-        ``run.uncovered``, ``run.min_episodes`` (the lower bound phi*, where the model is known).
+        ``run.uncovered``, ``run.min_episodes`` (the fewest that any method needs on average, where
+        the model is known) and ``run.min_episodes_is`` (``"exact"`` or ``"lower bound"``).
 
     Raises:
         BadInput: What was asked for makes no sense; the message says what to change.
@@ -114,11 +126,11 @@ def cover(
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout,
+        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address,
     )  # fmt: skip
     check_has_folder(settings, out)
     if target is None:
-        say_default()
+        _say(NO_TARGET)
         target = DEFAULT_TARGET
     run = start(
         as_environment(env, horizon, states, actions),
@@ -128,13 +140,23 @@ def cover(
     )
     if out is not None:
         create_folder(run, out)
-    return to_the_end(run, progress)
+    _say(run.size_words)
+    return solved_as_asked(to_the_end(run, progress))
 
 
-def say_default() -> None:
-    """Tell who names no target what is covered instead."""
-    with contextlib.suppress(OSError, AttributeError):
-        sys.stderr.write(f"covgame: {NO_TARGET}\n")
+def solved_as_asked(run: Coverage) -> Coverage:
+    """The run with phi* itself, where that was asked for; it is saved with the answer."""
+    if run.settings.exact_bound and run.min_episodes_is == "lower bound":
+        run.solve_exactly()
+        save_answer(run)
+    return run
+
+
+def _say(sentence: str | None) -> None:
+    """On standard error, if somebody listens there."""
+    if sentence is not None:
+        with contextlib.suppress(OSError, AttributeError):
+            sys.stderr.write(f"covgame: {sentence}\n")
 
 
 def start(
@@ -145,6 +167,7 @@ def start(
 ) -> Coverage:
     """A run before its first episode; ``data`` is what others have collected already."""
     environment = as_environment(env)
+    check_can_be_shared(environment, settings)
     if settings.play == "counts":
         check_can_be_counted(environment)
         if settings.has_own_players:
@@ -159,6 +182,7 @@ def start(
     given = read_given(data, environment, source)
     asked = ask(environment, target, settings, source)
     model = environment.model
+    settings.size_of(asked.target, stationary=source.stationary).require_memory()
     game = settings.new_game(
         asked.target,
         stationary=source.stationary,
@@ -193,6 +217,8 @@ def reopen(
     known = {name: getattr(asked, name) for name in CoverSettings.__dataclass_fields__}
     known |= {"planner": planner, "adversary": adversary}
     settings = CoverSettings(**changes.over(known))
+    if environment.absent is None:
+        check_can_be_shared(environment, settings)
     source = environment.open(
         settings.seed,
         known=folder.load_states(),

@@ -13,15 +13,17 @@ import numpy.typing as npt
 
 from covgame.episodes import Block
 from covgame.errors import BadInput, Row
-from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
+from covgame.game.size import Size
 from covgame.pac.aliasing import Ways
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
+from covgame.runs import least
 from covgame.runs.given import Given
+from covgame.runs.least import Kind, Least
 from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
 from covgame.runs.settings import CoverSettings
 from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
@@ -35,9 +37,6 @@ from covgame.types import ANY, IntArray, Shape
 
 STEPS_TO_JUDGE = 1000
 """After so many steps it is noticed if more than half of them led to states never seen before."""
-
-LARGE = 20_000
-"""Above so many cells phi* takes a while, and nobody waits for it unasked."""
 
 
 @dataclass(eq=False, repr=False)
@@ -56,6 +55,9 @@ class Coverage(Run):
     def __post_init__(self) -> None:
         stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
         self.ways = Ways(self.source.shape.actions) if stepped else None
+        self._compared: dict[tuple[object, ...], Least] = {}  # by what it depends on, the last only
+        self.steps_before = 0  # steps that were counted, but not kept block by block
+        self.steps_kept = 0
 
     # ------------------------------------------------------------------------ what there is
 
@@ -88,6 +90,7 @@ class Coverage(Run):
         self.given, self.growth.given = given, sum(one.episodes for one in given)
         for one in given:
             self.counts.include(one.counts)
+        self.steps_before = int(self.counts.visits.sum())
         self.game.grow(self.target)
 
     @property
@@ -97,6 +100,16 @@ class Coverage(Run):
         for one in self.given:
             visits[:, : one.visits.shape[1]] += one.visits
         return visits
+
+    @property
+    def size(self) -> Size:
+        """What the game takes of memory, and of time before an episode."""
+        return self.settings.size_of(self.target, stationary=self.source.stationary)
+
+    @property
+    def size_words(self) -> str | None:
+        """A sentence about it, if there is something to prepare for."""
+        return self.size.words(discovers=self.source.discovers_states)
 
     @property
     def covered(self) -> bool:
@@ -145,7 +158,7 @@ class Coverage(Run):
                 "episodes are cut short before the last stage, so that pooled stages prove nothing "
                 "to be rare; --min-reach needs --stage-dependent here"
             )
-        steps = int(self.counts.visits.sum()) if self.source.discovers_states else 0
+        steps = self.steps_before + self.steps_kept if self.source.discovers_states else 0
         if steps < STEPS_TO_JUDGE or 2 * self.n_states <= steps:
             return None
         return (
@@ -153,14 +166,50 @@ class Coverage(Run):
             "that covering will hardly end; a coarser map (--states) would help"
         )
 
-    @cached_property
+    @property
     def min_episodes(self) -> float | None:
-        """phi*(target); None if the model is unknown."""
-        if self.environment.model is None or self._too_late_to_ask():
-            return None
+        """phi*(target), or a lower bound on it (``min_episodes_is``); None if nobody knows."""
+        return self.least.episodes if self.least else None
+
+    @property
+    def min_episodes_is(self) -> Kind | None:
+        """``"exact"``, or ``"lower bound"`` where the world is large and nobody asked for more."""
+        return self.least.kind if self.least else None
+
+    @property
+    def least(self) -> Least | None:
+        """The fewest episodes that any method needs; None if the model is unknown."""
+        known = self._compared.get(self._question())
+        if known or self.environment.model is None or self._too_late_to_ask():
+            return known
         if self.given and isinstance(self.growth.request, SeenTransitions):
             return None  # what visits of pairs have left of transitions is a matter of chance
-        return min_flow(self.environment.model.transitions, self._to_play()).min_episodes
+        kernel, target = self.environment.model.transitions, self._to_play()
+        known = least.unasked(kernel, target, self.counts.visits, self.n_episodes)
+        self._compared = {self._question(): known}
+        return known
+
+    def solve_exactly(self) -> None:
+        """Have ``min_episodes`` exact, however long that takes: a linear program over all cells."""
+        if self.environment.model is not None and self.min_episodes_is == "lower bound":
+            exact = least.exactly(self.environment.model.transitions, self._to_play())
+            self._compared = {self._question(): exact}
+
+    def _question(self) -> tuple[object, ...]:
+        """What the fewest episodes depend on: a cheap bound also on how long was played."""
+        return (self.target, self.n_episodes if self.is_large else None)
+
+    @cached_property
+    def min_episodes_estimate(self) -> float | None:
+        """Where the model is unknown: about phi*, judged by what was learnt. No bound.
+
+        Only of a run that has covered its target; None also where it would be much work.
+        """
+        unknown = self.environment.model is None and self.transitions is None
+        if not (unknown and self.covered and self.n_episodes) or self._too_late_to_ask():
+            return None
+        learnt = replace(self.counts.kernel(), allowed=self.game.allowed)
+        return least.estimated(learnt, self._to_play(), self.counts.visits)
 
     def _to_play(self) -> Target:
         """What others have left to be played, all of it where they have collected nothing."""
@@ -184,25 +233,25 @@ class Coverage(Run):
 
     @property
     def bound_at_hand(self) -> float | None:
-        """phi*, if nobody has to wait for it."""
-        return self.min_episodes if not self.is_large or "min_episodes" in vars(self) else None
+        """``min_episodes``, if nobody has to wait for it."""
+        return self.min_episodes if not self.is_large or self._compared else None
 
     @property
     def is_large(self) -> bool:
         """Whether phi* takes a while."""
-        return self.target.shape.cells > LARGE
+        return least.is_large(self.target.shape)
 
     @property
     def ratio(self) -> float | None:
-        """Episodes played over phi*."""
+        """Episodes played over ``min_episodes``, so that a lower bound makes it an upper one."""
         if not self.min_episodes:
             return None
         ratio = self.n_episodes / self.min_episodes
         return ratio if math.isfinite(ratio) else None
 
     def to_dict(self, *, solve: bool = True) -> dict[str, Any]:
-        """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for phi*."""
-        known = solve or "min_episodes" in vars(self)
+        """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for any bound."""
+        known = solve or bool(self._compared)
         answer = {
             "environment": self.environment.name,
             "states": self.n_states,
@@ -213,6 +262,8 @@ class Coverage(Run):
             "unreachable": [[*row, bound] for row, bound in self.unreachable],
             **self.names.named(uncovered=self.uncovered, unreachable=self.unreachable),
             "min_episodes": self.min_episodes if known else None,
+            "min_episodes_is": self.min_episodes_is if known else None,
+            "min_episodes_estimate": self.min_episodes_estimate if known else None,
             "ratio": self.ratio if known else None,
             "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
             "aliased": [
@@ -226,15 +277,13 @@ class Coverage(Run):
             "cut_off": [list(row) for row in self.growth.cut],
             "given": [one.to_dict() for one in self.given],
             "seed": self.settings.seed,
+            "workers": self.settings.workers,
             "preset": self.settings.preset,
             "run": str(self.path) if self.path else None,
         }
         if self.transitions is not None:
             answer["uncovered_transitions"] = [[*move, n] for move, n in self.uncovered_transitions]
         return answer
-
-    def answer(self) -> dict[str, Any]:
-        return self.to_dict(solve=not self.is_large)
 
     def to_text(self) -> str:
         return coverage_text(self)
@@ -292,6 +341,7 @@ class Coverage(Run):
         return True
 
     def keep(self, block: Block) -> None:
+        self.steps_kept += len(block.state)
         if self.ways is not None:
             self.ways.tell(block)
 
@@ -344,6 +394,7 @@ class Coverage(Run):
             stationary = self.source.stationary
             self.game = self.settings.new_game(target, stationary=stationary, allowed=self.allowed)
         restore_game(self.game, arrays)
+        self.steps_before = int(self.counts.visits.sum())
         self.growth.restore(arrays)
         if isinstance(self.source, ExternalSource):
             visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))

@@ -18,6 +18,7 @@ from covgame.errors import BadInput, EnvironmentFailed
 from covgame.game.adversary import anticipated_weights
 from covgame.mdp import dp
 from covgame.names import label_of
+from covgame.players.compiled import inner_game
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
@@ -172,7 +173,9 @@ class Driver:
         if not isinstance(self.run.source, ExternalSource):
             raise BadInput("a driver needs an environment that shows observations")
         self.source: ExternalSource = self.run.source
-        self.player = SteppedPlayer(self.run.game, self.source, self.run.growth)
+        # Several episodes may be under way, each with a policy of its own for every state.
+        inner = inner_game(self.run.game)
+        self.player = SteppedPlayer(self.run.game, self.source, self.run.growth, inner)
         self.recorder = recorder_for(self.run)
         self.under_way: list[OpenEpisode] = []
         self.ahead = False  # whether the last plan was for what others will have collected

@@ -17,6 +17,8 @@ from covgame.game.own import Peer
 from covgame.game.planner import Planner
 from covgame.pac.learnt import LearntModel
 from covgame.runs import cover, learn
+from covgame.runs.cover import solved_as_asked
+from covgame.runs.coverage import Coverage
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
 from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
@@ -114,6 +116,7 @@ def resume(
     target: Request | None = None,
     on_failure: OnFailure | None = None,
     step_timeout: float | None = None,
+    workers: int | None = None,
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
 ) -> Any:
@@ -130,6 +133,7 @@ def resume(
             as one goes: their groups are not known beforehand.
         on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
         step_timeout: From now on, in seconds (see ``covgame.cover``).
+        workers: From now on, so many at once (see ``covgame.cover``).
         trust: Import the code that the folder names (``py:module:name``): say so if the run is
             yours, or you have looked at that code.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
@@ -150,12 +154,13 @@ def resume(
         (False, True)
     """
     run = take_up(
-        path, Changes(max_episodes, on_failure, step_timeout),
+        path, Changes(max_episodes, on_failure, step_timeout, workers),
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
-    return run if run.stopped is not None else to_the_end(run, progress)
+    run = run if run.stopped is not None else to_the_end(run, progress)
+    return solved_as_asked(run) if isinstance(run, Coverage) else run
 
 
 def take_up(

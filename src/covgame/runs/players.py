@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from covgame.episodes import Block
+from covgame.errors import BadInput
 from covgame.pac.tasks import CoverTask, PolicyTask, Task
 from covgame.players.by_counts import COARSE, GROWTH, CountsPlayer
 from covgame.players.compiled import CompiledPlayer, is_compiled
@@ -13,9 +14,13 @@ from covgame.players.lazy import BatchedPlayer
 from covgame.players.plain import PlainPlayer
 from covgame.players.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
 from covgame.players.stepped import SteppedPlayer
+from covgame.players.team import TeamPlayer
+from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
+from covgame.workers.desk import Recipe
+from covgame.workers.teams import new_team
 
 STEPS_PER_BLOCK = 200_000
 
@@ -34,6 +39,8 @@ def player_for(run: Run, task: Task) -> Player:
         run.source.number_of = run.number_of
     if isinstance(task, CoverTask) and task.rounds:
         return BatchedPlayer(task.game, run.source)
+    if isinstance(run, Coverage) and run.settings.plays_in_team:
+        return _team_player(run)
     if isinstance(run.source, ExternalSource):
         return external_player(run, task, run.source)
     if run.by_counts:
@@ -49,6 +56,26 @@ def external_player(run: Run, task: Task, source: ExternalSource) -> SteppedPlay
     if isinstance(task, PolicyTask):
         return PolicyStepped(task.policy, task.counts, source)
     return SteppedPlayer(task.game, source, task.growth)
+
+
+def _team_player(run: Coverage) -> TeamPlayer:
+    """Several workers at once; they begin to work when they are handed something."""
+    source, settings = run.source, run.settings
+    if not isinstance(source, ExternalSource):
+        raise BadInput(f"{run.environment.name} is simulated, and needs no workers")
+    team = new_team(
+        Recipe.of(
+            run.environment,
+            keep_observations=settings.keep_observations,
+            on_failure=settings.on_failure,
+            seconds=settings.step_timeout,
+        ),
+        settings.workers,
+        len(source.stepper.actions),
+        engine=settings.engine,
+        address=settings.address,
+    )
+    return TeamPlayer(run.game, source, run.growth, team, budget=lambda: run.budget_left)
 
 
 def _counts_player(run: Run, task: Task) -> Player:

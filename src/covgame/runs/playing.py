@@ -15,10 +15,12 @@ from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
 from covgame.interruption import Indivisible, Interruption
+from covgame.pac.tasks import Task
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
 from covgame.players.stepped import SteppedPlayer
-from covgame.runs.players import external_player, player_for
+from covgame.players.team import TeamPlayer
+from covgame.runs.players import Player, external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.sources.external import ExternalSource
@@ -98,6 +100,22 @@ def _blocks(
         return
     with one_step:
         player = player_for(run, task)
+    try:
+        yield from _blocks_of(player, run, task, recorder, interruption, one_step)
+    finally:
+        if isinstance(player, TeamPlayer):
+            player.close()
+
+
+def _blocks_of(
+    player: Player,
+    run: Run,
+    task: Task,
+    recorder: AnyRecorder | None,
+    interruption: Interruption,
+    one_step: Indivisible,
+) -> Generator[None]:
+    """Play block after block, and write each down."""
     if recorder and isinstance(player, SteppedPlayer | PolicyStepped | BatchedPlayer):
         player.note = partial(_note, run, recorder)
     size = FIRST_BLOCK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Protocol, get_args
 
 from covgame.errors import BadInput, EnvironmentFailed, TooLarge
 from covgame.failures import OnFailure
@@ -17,10 +17,33 @@ from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 
+MOST_WORKERS = 10_000
 MOST_SECONDS = 1_000_000
 MOST_SIMULATED = 10**9
 MOST_STEPPED = 10**7
 """More episodes than that are not begun: simulated one by one, or step by step elsewhere."""
+
+
+class Teamed(Protocol):
+    """Settings that say who plays."""
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def address(self) -> str | None: ...
+
+    @property
+    def play(self) -> str: ...
+
+    @property
+    def min_reach(self) -> float: ...
+
+    @property
+    def plays_in_team(self) -> bool: ...
 
 
 def is_whole(value: object) -> bool:
@@ -60,6 +83,44 @@ def check_care(on_failure: str, step_timeout: float | None) -> None:
             f"--step-timeout is a number of seconds from 0.001 to {MOST_SECONDS:,}, not "
             f"{step_timeout!r}"
         )
+
+
+def check_workers(settings: Teamed) -> None:
+    """How many play at once, and where."""
+    workers = settings.workers
+    if not is_whole(workers) or not 1 <= workers <= MOST_WORKERS:
+        raise BadInput(f"--workers is a whole number from 1 to {MOST_WORKERS:,}, not {workers!r}")
+    if settings.address is not None and settings.engine != "ray":
+        raise BadInput("--address is where a Ray cluster is; say --engine ray as well")
+    if settings.plays_in_team and settings.play != "exact":
+        raise BadInput(
+            f"workers plan ahead in any case, and play episodes; leave out --play {settings.play}"
+        )
+
+
+def check_can_be_shared(environment: Environment, settings: Teamed) -> None:
+    """What several workers can play."""
+    if not settings.plays_in_team:
+        return
+    if environment.opener is None:
+        raise BadInput(
+            f"{environment.name} is simulated here from its model, thousands of episodes a second; "
+            "--workers and --engine are for environments that are played step by step (gym:, py:)"
+        )
+    if settings.min_reach > 0 and environment.model is None:
+        raise BadInput(
+            "--min-reach on an environment without a table proves bounds, and these need episodes "
+            "in the order in which they were begun; play with one worker, or without --min-reach"
+        )
+    if settings.engine == "ray" and not environment.by_name:
+        raise BadInput(
+            f"Ray makes environments on other machines, by name: gym:NAME or py:MODULE:FACTORY; "
+            f"{environment.name} is an object of this program"
+        )
+    if settings.engine == "ray":
+        from covgame.workers.on_ray import library
+
+        library()
 
 
 def check_choice(name: str, value: str | None, choices: Sequence[str | None]) -> None:

@@ -13,6 +13,7 @@ from covgame.game.game import Game
 from covgame.game.own import Peer, name_of, own_game
 from covgame.game.planner import Planner
 from covgame.game.presets import default_game, paper_game
+from covgame.game.size import Size, size_of
 from covgame.pac.principle import Suprema
 from covgame.runs.refusals import (
     check_care,
@@ -20,6 +21,7 @@ from covgame.runs.refusals import (
     check_common,
     check_positive,
     check_range,
+    check_workers,
     is_whole,
 )
 from covgame.targets.target import Target
@@ -27,6 +29,8 @@ from covgame.types import BoolArray
 
 CoverPreset = Literal["default", "paper"]
 CoverPlay = Literal["exact", "lazy", "counts"]
+
+Engine = Literal["local", "ray"]
 
 Command = Literal["explore", "identify"]
 LearnPreset = Literal["certified", "paper"]
@@ -40,6 +44,9 @@ class Changes:
     max_episodes: int | None = None
     on_failure: OnFailure | None = None
     step_timeout: float | None = None
+    workers: int | None = None
+    engine: Engine | None = None
+    address: str | None = None
 
     def over(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a run with these changes."""
@@ -49,7 +56,10 @@ class Changes:
 
 @dataclass(frozen=True)
 class CoverSettings:
-    """How to cover: all that decides which episodes are played, beside world and target."""
+    """How to cover: all that decides which episodes are played, beside world and target.
+
+    And one thing that does not, but is asked for with them: ``exact_bound``.
+    """
 
     seed: int = 0
     preset: CoverPreset = "default"
@@ -63,17 +73,24 @@ class CoverSettings:
     keep_observations: bool = False  # as they were shown, beside the numbers of states
     on_failure: OnFailure = "stop"  # of the environment
     step_timeout: float | None = None  # seconds that a step may take
+    exact_bound: bool = False  # phi* itself, however large the world is
+    workers: int = 1  # that play at once
+    engine: Engine = "local"  # where: processes on this machine, or Ray's actors
+    address: str | None = None  # of Ray's cluster; None: one of its own
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
         check_choice("the preset of cover", self.preset, get_args(CoverPreset))
         check_choice("play", self.play, get_args(CoverPlay))
         check_care(self.on_failure, self.step_timeout)
+        check_choice("--engine", self.engine, get_args(Engine))
+        check_workers(self)
         if self.on_failure == "avoid" and self.play == "lazy":
             raise BadInput("--on-failure avoid plans again after every failure; use --play exact")
         if not 0 <= self.min_reach <= 1:
             raise BadInput(f"--min-reach is a probability, not {self.min_reach!r}")
         object.__setattr__(self, "seed", int(self.seed))
+        object.__setattr__(self, "workers", int(self.workers))
         if self.max_episodes is not None:
             object.__setattr__(self, "max_episodes", int(self.max_episodes))
 
@@ -87,6 +104,17 @@ class CoverSettings:
             pooled = stationary and not self.stage_dependent
             game = default_game(target, pooled=pooled, allowed=allowed)
         return own_game(game, self.planner, self.adversary) if self.has_own_players else game
+
+    def size_of(self, target: Target, *, stationary: bool) -> Size:
+        """What such a game takes of memory and time."""
+        paper = self.preset == "paper"
+        pooled = stationary and not self.stage_dependent and not paper
+        return size_of(target, target.shape.states, pooled=pooled, borrowing=not paper)
+
+    @property
+    def plays_in_team(self) -> bool:
+        """Whether episodes are played by workers, and not here."""
+        return self.workers > 1 or self.engine == "ray"
 
     @property
     def has_own_players(self) -> bool:

@@ -96,6 +96,8 @@ def coverage_facts(run: Coverage) -> Facts:
     facts += given_facts(run)
     if run.bound_at_hand:
         facts.append(("lower bound", _comparison(run)))
+    elif run.min_episodes_estimate:
+        facts.append(("estimate", _estimate(run, run.min_episodes_estimate)))
     if run.growth.request is not None and run.environment.model is None:
         facts.append(("states seen", _seen(run)))
     never = [str(row[1]) for row, _ in run.uncovered if isinstance(row[1], str)]
@@ -208,11 +210,22 @@ def _how(run: Coverage) -> str:
 def _comparison(run: Coverage) -> str:
     least = number(run.min_episodes or 0.0)
     left = "what the data lack takes " if run.given else ""
-    bound = f"{left}{least} on average (phi*)"
+    bound = f"{left}{least} on average"
+    if run.min_episodes_is != "exact":
+        times = f"this run took at most {run.ratio:.3f} times the least possible; "
+        more = "--exact-bound computes phi* itself"
+        return f"at least {bound}; {times if run.covered else ''}{more}"
     if not run.covered or run.ratio is None:
-        return bound
+        return f"{bound} (phi*)"
     luck = "; a single run may fall below an average" if run.ratio < 1 else ""
-    return f"{bound}; this run took {run.ratio:.3f} times as many{luck}"
+    return f"{bound} (phi*); this run took {run.ratio:.3f} times as many{luck}"
+
+
+def _estimate(run: Coverage, least: float) -> str:
+    about = f"about {number(float(f'{least:.2g}'))} episodes at least, going by what was learnt"
+    left = ", for what the data lacked" if run.given else ""
+    times = f"this run took {run.n_episodes / least:.1f} times as many"
+    return f"{about}{left}; {times} (an estimate, not a bound)"
 
 
 def _map(run: Coverage) -> list[str]:

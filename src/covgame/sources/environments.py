@@ -47,6 +47,7 @@ class Care:
     on_failure: OnFailure = "stop"
     seconds: float | None = None  # that a step may take; None: as long as it likes
     failures: Failures = field(default_factory=Failures)  # those that are known already
+    apart: bool = False  # in a process of its own, in any case
 
     @property
     def isolates(self) -> bool:
@@ -54,7 +55,8 @@ class Care:
 
         Where that is not possible, a run goes on in this process, as it began.
         """
-        return self.seconds is not None or (CAN_BE_APART and self.failures.any_death)
+        asked = self.apart or self.seconds is not None
+        return asked or (CAN_BE_APART and self.failures.any_death)
 
 
 @dataclass(frozen=True, eq=False)

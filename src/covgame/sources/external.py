@@ -181,7 +181,7 @@ class ExternalSource:
         """
         number = self.number_of(episode)
         attempt = self.failures.attempt(number)
-        own = self.seed if not attempt else episode_seed(self.seed, ANOTHER_TRY, attempt)
+        own = seed_of_attempt(self.seed, attempt)
         seed, taken = episode_seed(own, STREAM, episode), _Unfinished()
         numbers = []
         if policy.is_stochastic:
@@ -207,17 +207,23 @@ class ExternalSource:
         traced = "" if died else getattr(error, "traceback", None) or _traceback_of(error)
         failure = replace(failure, error=words, died=died, traceback=traced[-LONGEST_TRACEBACK:])
         if failure.path and self.on_failure != "stop":
-            avoided = (
-                self.on_failure == "avoid" and self._fails_mostly(failure) and self.avoid(failure)
-            )
-            self.set_aside(replace(failure, then="avoided" if avoided else "recorded"))
+            self.take_for_an_end(failure)
             return self._ended_there(failure, taken)
         self.set_aside(failure)
-        where = f"episode {failure.episode}, at {failure.words(self.names)}"
-        what = f"the environment failed in {where}: {words}"
         if not self.failures.is_given_up(failure.episode):
-            raise EpisodeFailed(what) from error
-        raise EnvironmentFailed(f"{what} (attempt {ATTEMPTS} of {ATTEMPTS})") from error
+            raise EpisodeFailed(self.in_words(failure)) from error
+        raise EnvironmentFailed(self.in_words(failure, last=True)) from error
+
+    def take_for_an_end(self, failure: Failure) -> None:
+        """Note a failure with which an episode ends that counts; perhaps it is avoided now."""
+        avoided = self.on_failure == "avoid" and self._fails_mostly(failure) and self.avoid(failure)
+        self.set_aside(replace(failure, then="avoided" if avoided else "recorded"))
+
+    def in_words(self, failure: Failure, *, last: bool = False) -> str:
+        """A failure as a sentence; ``last`` if it is not tried again."""
+        where = f"episode {failure.episode}, at {failure.words(self.names)}"
+        attempts = f" (attempt {ATTEMPTS} of {ATTEMPTS})" if last else ""
+        return f"the environment failed in {where}: {failure.error}{attempts}"
 
     def take_care(self, on_failure: OnFailure, failures: Failures) -> None:
         """Say what to do when it fails, and what is known of earlier failures."""
@@ -278,6 +284,7 @@ class ExternalSource:
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         ended_in: int | None = None
         cut_short = False
+        policy.begin(state)
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
             path.append((state, action))
@@ -344,6 +351,11 @@ class ExternalSource:
             if self.masks.ever is None:
                 return action
         return self.masks.permitted(action, state)
+
+
+def seed_of_attempt(seed: int, attempt: int) -> int:
+    """What stands for the seed of a run when an episode is tried again."""
+    return seed if not attempt else episode_seed(seed, ANOTHER_TRY, attempt)
 
 
 def _drawn(chances: FloatArray, allowed: BoolArray | None, number: float) -> int:

@@ -172,22 +172,23 @@ def start_of(
 def by_name(name: str, horizon: int, reading: dict[str, str | None]) -> Start:
     """A fresh interpreter that makes an environment by its name."""
     how = (os.getpid(), name, horizon, reading["states"], reading["actions"], list(sys.path))
+    return lambda: in_fresh_interpreter("covgame.sources.worker", how)
 
-    def start() -> Process:
-        ours, theirs = Pipe()
-        run = f"from covgame.sources.worker import main; main({theirs.fileno()})"
-        child = subprocess.Popen(  # noqa: S603 - this interpreter, and our own words
-            [sys.executable, "-c", run],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=2,  # whatever it prints is a message
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        theirs.close()
-        ours.send(how)
-        return Process(child.pid, ours, lambda seconds: _code(child, seconds))
 
-    return start
+def in_fresh_interpreter(module: str, greeting: Any) -> Process:
+    """A process that runs ``main`` of a module on the other end of the line, and hears of that."""
+    ours, theirs = Pipe()
+    run = f"from {module} import main; main({theirs.fileno()})"
+    child = subprocess.Popen(  # noqa: S603 - this interpreter, and our own words
+        [sys.executable, "-c", run],
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=2,  # whatever it prints is a message
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    theirs.close()
+    ours.send(greeting)
+    return Process(child.pid, ours, lambda seconds: _code(child, seconds))
 
 
 def _code(child: subprocess.Popen[bytes], seconds: float) -> int | None:
@@ -199,23 +200,24 @@ def _code(child: subprocess.Popen[bytes], seconds: float) -> int | None:
 
 def by_copy(opener: Opener) -> Start:
     """A copy of this process, for an environment that nobody else can make."""
+    from covgame.sources.worker import serve
+
+    return lambda: in_copy(serve, opener)
+
+
+def in_copy(serve: Callable[..., None], argument: Any) -> Process:
+    """A copy of this process that serves at the other end of the line."""
     context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child: Any = context.Process(
+        target=serve, args=(theirs, argument, os.getpid()), kwargs={"forked": True}, daemon=True
+    )
+    child.start()
+    theirs.close()
 
-    def start() -> Process:
-        from covgame.sources.worker import serve
+    def wait(seconds: float) -> int | None:
+        child.join(seconds)
+        code: int | None = child.exitcode
+        return code
 
-        ours, theirs = context.Pipe()
-        child: Any = context.Process(
-            target=serve, args=(theirs, opener, os.getpid()), kwargs={"forked": True}, daemon=True
-        )
-        child.start()
-        theirs.close()
-
-        def wait(seconds: float) -> int | None:
-            child.join(seconds)
-            code: int | None = child.exitcode
-            return code
-
-        return Process(child.pid, ours, wait)
-
-    return start
+    return Process(child.pid, ours, wait)

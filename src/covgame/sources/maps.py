@@ -164,6 +164,10 @@ def _feed(digest: Any, observation: Any) -> None:
         digest.update(repr(observation).encode())
 
 
+MOST_BINS = 2**53
+"""Past it there are no numbers between two intervals."""
+
+
 @dataclass(frozen=True)
 class Bins:
     """Intervals of equal width for every real number of an observation.
@@ -187,8 +191,8 @@ class Bins:
         return cls(tuple(numbers), tuple(ranges))
 
     def __post_init__(self) -> None:
-        if not self.numbers or any(number < 1 for number in self.numbers):
-            raise BadInput("bins are numbers of intervals, from 1 on")
+        if not self.numbers or any(not 1 <= number <= MOST_BINS for number in self.numbers):
+            raise BadInput(f"bins are numbers of intervals, from 1 to {MOST_BINS:,}")
         for ends in filter(None, self.ranges):
             if not -np.inf < ends[0] < ends[1] < np.inf:
                 raise BadInput(

@@ -52,21 +52,26 @@ def serve(
     channel: Connection, open_world: Callable[[], Opened], parent: int, *, forked: bool = False
 ) -> None:
     """Step an environment as long as somebody asks for it."""
-    for one in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        signal.signal(one, signal.SIG_IGN)  # whoever asks decides when it is over
-    if forked:
-        _keep_off_standard_output()
-    end_with(parent)
+    begin(parent, forked=forked)
     try:
         stepper, states = open_world()
         desk = Desk(stepper, states)
         channel.send(("made", len(stepper.actions)))
     except BaseException as error:
-        channel.send(_raised(error))
+        channel.send(raised(error))
         return
     with contextlib.suppress(EOFError, OSError):
         while True:
             channel.send(desk.answer(*channel.recv()))
+
+
+def begin(parent: int, *, forked: bool) -> None:
+    """What a process does first that works for another one, and for nothing else."""
+    for one in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(one, signal.SIG_IGN)  # whoever asks decides when it is over
+    if forked:
+        _keep_off_standard_output()
+    end_with(parent)
 
 
 class Desk:
@@ -90,7 +95,7 @@ class Desk:
             seen = self._seen(observation)
             return ("shown", *seen, reward, bool(terminated), bool(truncated), mask)
         except BaseException as error:
-            return _raised(error)
+            return raised(error)
 
     def _seen(self, observation: Any) -> tuple[Any, Any]:
         """(the observation, if anybody wants it; what the state map makes of it)."""
@@ -100,7 +105,8 @@ class Desk:
         return (observation if self.raw_wanted else RAW_IS_NOT_WANTED), mapped
 
 
-def _raised(error: BaseException) -> tuple[str, str, str]:
+def raised(error: BaseException) -> tuple[str, str, str]:
+    """An error as it is told to another process."""
     from covgame.errors import CovgameError
     from covgame.imports import said
 

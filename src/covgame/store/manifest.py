@@ -70,6 +70,10 @@ class CoverManifest(BaseModel):
     keep_observations: Annotated[bool, Field(strict=True)] = False
     on_failure: Literal["stop", "record", "avoid"] = "stop"
     step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
+    exact_bound: Annotated[bool, Field(strict=True)] = False
+    workers: Positive = 1
+    engine: Literal["local", "ray"] = "local"
+    address: Annotated[str, Field(strict=True)] | None = None
     observation_space: dict[str, Any] | None = None
     action_space: dict[str, Any] | None = None
     action_values: list[Any] | None = None

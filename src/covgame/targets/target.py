@@ -49,6 +49,12 @@ class Groups:
         return ANY, FIRST_GROUP - number, ANY
 
 
+GATHERED = 16
+"""If fewer than one in so many pairs are asked for, only their visits are looked at."""
+
+MOST_LOOKED_UP = 200_000
+"""Of so many cells it is remembered which rows they belong to."""
+
 FIRST_GROUP = ANY - 1
 """In the place of a row's state: group 0; the next ones count downwards."""
 
@@ -66,7 +72,7 @@ class Target:
     @classmethod
     def of_rows(cls, shape: Shape, rows: IntArray, counts: FloatArray) -> Target:
         """From distinct rows in any order; rows that ask for nothing are left out."""
-        if len(np.unique(rows, axis=0)) < len(rows):
+        if len(np.unique(row_numbers(shape, rows))) < len(rows):
             raise ValueError("the same row appears twice in the target")
         asked = counts > 0
         return cls(shape, rows[asked], _addable(counts[asked]))
@@ -116,8 +122,27 @@ class Target:
     @cached_property
     def members(self) -> Members:
         """Every (row, cell) that match."""
-        H, _, A = self.shape.hsa
-        every = np.arange(H if self.last_stage else H - 1)
+        H = self.shape.horizon
+        return self._members(np.arange(H if self.last_stage else H - 1))
+
+    @cached_property
+    def stage_free(self) -> bool:
+        """Whether a visit counts for the same rows at every stage."""
+        return self.last_stage and bool(self.any_stage.all())
+
+    @property
+    def stages_apart(self) -> int:
+        """How many stages have to be told apart: all, or only one."""
+        return 1 if self.stage_free else self.shape.horizon
+
+    @cached_property
+    def places(self) -> Members:
+        """The members, by pairs instead of cells where stages need not be told apart."""
+        return self._members(np.zeros(1, dtype=np.int64)) if self.stage_free else self.members
+
+    def _members(self, every: IntArray) -> Members:
+        """Every (row, cell) that match at these stages, or at the row's own."""
+        A = self.shape.actions
         single = ~self.of_group
         row, cell = self._group_members(every)
         for any_stage in (False, True):
@@ -161,9 +186,10 @@ class Target:
     @cached_property
     def support(self) -> BoolHSA:
         """The cells that some row asks for (X in the paper)."""
-        support = np.zeros(self.shape.cells, dtype=np.bool_)
-        support[self.members.cell] = True
-        return support.reshape(self.shape.hsa)
+        _, S, A = self.shape.hsa
+        support = np.zeros(self.stages_apart * S * A, dtype=np.bool_)
+        support[self.places.cell] = True
+        return np.broadcast_to(support.reshape(-1, S, A), self.shape.hsa)
 
     @cached_property
     def largest_count(self) -> float:
@@ -184,17 +210,22 @@ class Target:
     @cached_property
     def by_cell(self) -> tuple[IntArray, IntArray]:
         """The rows of every cell: (start, row), cell i owning row[start[i]:start[i+1]]."""
-        order = np.argsort(self.members.cell, kind="stable")
-        sizes = np.bincount(self.members.cell, minlength=self.shape.cells)
-        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return start, self.members.row[order]
+        return _by_cell(self.members, self.shape.cells)
+
+    @cached_property
+    def by_place(self) -> tuple[IntArray, IntArray]:
+        """The same of ``places``."""
+        return _by_cell(self.places, self.stages_apart * self.shape.pairs)
 
     def rows_of_cell(self, cell: int) -> list[int]:
         """The rows that a visit of the cell (flat index) counts for, in order."""
-        rows = self._looked_up.get(cell)
+        place = cell % self.shape.pairs if self.stage_free else cell
+        rows = self._looked_up.get(place)
         if rows is None:
-            start, row = self.by_cell
-            rows = self._looked_up[cell] = row[start[cell] : start[cell + 1]].tolist()
+            start, row = self.by_place
+            rows = row[start[place] : start[place + 1]].tolist()
+            if len(self._looked_up) < MOST_LOOKED_UP:
+                self._looked_up[place] = rows
         return rows
 
     @cached_property
@@ -210,22 +241,47 @@ class Target:
 
     def collected(self, visits: FloatHSA | IntArray) -> FloatArray:
         """The visits (or their expectation) that each row has collected."""
-        per_member = visits.ravel()[self.members.cell].astype(np.float64)
-        return sum_by_index(self.members.row, per_member, len(self))
+        if self.stage_free and visits.dtype.kind == "i":  # then no order of adding up matters
+            members, by_pair = self.places, visits.reshape(len(visits), -1)
+            few = len(members.cell) < by_pair.shape[1] // GATHERED
+            visits = by_pair[:, members.cell].sum(axis=0) if few else by_pair.sum(axis=0)
+            if few:
+                return sum_by_index(members.row, visits.astype(np.float64), len(self))
+        else:
+            members = self.members
+        per_member = visits.ravel()[members.cell].astype(np.float64)
+        return sum_by_index(members.row, per_member, len(self))
 
     def cell_rewards(self, row_weights: FloatArray) -> FloatHSA:
         """What a cell earns when rows are weighted: the sum over the rows that it matches."""
-        per_member = row_weights[self.members.row]
-        rewards = sum_by_index(self.members.cell, per_member, self.shape.cells)
-        return rewards.reshape(self.shape.hsa)
+        return np.broadcast_to(self.place_rewards(row_weights), self.shape.hsa).copy()
+
+    def place_rewards(self, row_weights: FloatArray) -> FloatHSA:
+        """The same, (1, S, A) where stages need not be told apart."""
+        _, S, A = self.shape.hsa
+        per_member = row_weights[self.places.row]
+        rewards = sum_by_index(self.places.cell, per_member, self.stages_apart * S * A)
+        return rewards.reshape(-1, S, A)
 
     def with_more(self, states: int, rows: IntArray, counts: FloatArray) -> Target:
-        """The same rows and more, in a world that has grown to so many states."""
+        """The same rows and others after them, in a world that has grown to so many states."""
         shape = Shape(self.shape.horizon, states, self.shape.actions)
-        more = Target.of_rows(
-            shape, np.concatenate([self.rows, rows]), np.concatenate([self.counts, counts])
+        more = Target.of_rows(shape, rows, counts)
+        return replace(
+            self,
+            shape=shape,
+            rows=np.concatenate([self.rows, more.rows]),
+            counts=_addable(np.concatenate([self.counts, more.counts])),
         )
-        return replace(self, shape=shape, rows=more.rows, counts=more.counts)
+
+    def continues(self, other: Target) -> bool:
+        """Whether it begins with all the rows of another target, which mean the same."""
+        rows = len(other)
+        return (
+            self.groups is other.groups
+            and self.last_stage == other.last_stage
+            and np.array_equal(self.rows[:rows], other.rows)
+        )
 
     def keep(self, wanted: BoolArray) -> Target:
         """Only some of the rows."""
@@ -252,6 +308,21 @@ class Target:
         if self.groups is None or state > FIRST_GROUP:
             return state
         return self.groups.names[FIRST_GROUP - state]
+
+
+def row_numbers(shape: Shape, rows: IntArray) -> IntArray:
+    """A number for each row, the same for the same rows; rows of groups get theirs below 0."""
+    stage, state, action = rows.T
+    numbers: IntArray = (state * (shape.horizon + 1) + stage + 1) * (shape.actions + 1) + action + 1
+    return numbers
+
+
+def _by_cell(members: Members, cells: int) -> tuple[IntArray, IntArray]:
+    """(start, row), cell i owning row[start[i]:start[i+1]]."""
+    order = np.argsort(members.cell, kind="stable")
+    sizes = np.bincount(members.cell, minlength=cells)
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return start, members.row[order]
 
 
 def _addable(counts: FloatArray) -> FloatArray:

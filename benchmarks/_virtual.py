@@ -1,0 +1,68 @@
+"""A team in virtual time: so many workers as one likes, on any machine, with exact step times.
+
+It is a team like any other (``covgame.workers.jobs.Team``), so the player that hands out jobs is
+the one that users have. Episodes are drawn from a model, and nobody really waits for them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from covgame.game.presets import default_game
+from covgame.mdp.model import TabularMDP
+from covgame.players.team import TeamPlayer
+from covgame.sources.external import ExternalSource
+from covgame.sources.simulated import SimulatedSource
+from covgame.sources.states import CountedStates
+from covgame.sources.steppers import AbsentStepper, Actions
+from covgame.targets.target import Target
+from covgame.workers.jobs import Job, Lost, Report
+
+
+class VirtualTeam:
+    """Workers whose steps take times of mean 1; ``uneven`` is their coefficient of variation."""
+
+    def __init__(self, model: TabularMDP, size: int, seed: int, uneven: float = 0.5) -> None:
+        self.source, self.size = SimulatedSource(model, seed), size
+        self.rng, self.shape = np.random.default_rng([seed, 7]), uneven**-2
+        self.clock, self.free = 0.0, [0.0] * size
+        self.playing: list[tuple[float, int, int, Report]] = []
+
+    def send(self, worker: int, job: Job) -> None:
+        episodes = [self.source.play(job.policy, ticket) for ticket in job.tickets]
+        pace = self.rng.gamma(self.shape, 1 / self.shape, len(episodes))
+        took = float(sum(len(one) * factor for one, factor in zip(episodes, pace, strict=True)))
+        until = max(self.clock, self.free[worker]) + took
+        self.free[worker] = until
+        report = Report(job.number, episodes, self.source.shape.states, (), (), (), took)
+        heapq.heappush(self.playing, (until, job.number, worker, report))
+
+    def wait(self, seconds: float) -> Sequence[tuple[int, Report | Lost]]:
+        del seconds  # nobody waits
+        self.clock, _, worker, report = heapq.heappop(self.playing)
+        return [(worker, report)]
+
+    def close(self) -> None:
+        """There is nobody to send home."""
+
+
+def absent(model: TabularMDP, seed: int) -> ExternalSource:
+    """What a player knows of an environment that its workers have."""
+    H, S, A = model.shape.hsa
+    return ExternalSource(AbsentStepper(Actions(range(A))), CountedStates(S), H, seed)
+
+
+def episodes_to_cover(
+    model: TabularMDP, target: Target, workers: int, seed: int, *, anticipates: bool = True
+) -> int:
+    """How many episodes so many workers need, with the plans that users get or with naive ones."""
+    game = default_game(target, pooled=model.transitions.stationary)
+    team = VirtualTeam(model, workers, seed)
+    player = TeamPlayer(game, absent(model, seed), None, team, each=1, ahead=0)
+    player.under_way.anticipates = anticipates
+    while not game.covered:
+        player.play(1_000)
+    return game.counts.n_episodes

@@ -1,0 +1,127 @@
+"""The model of throughput beside what was measured, and carried on to where nobody has measured.
+
+    python3 dev.py bench throughput
+
+Reads benchmarks/results/workers.json (``dev.py bench workers``), measures what plans cost from a
+thousand to a million cells, and writes benchmarks/results/throughput.json.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks import _results
+from benchmarks._virtual import VirtualTeam, absent
+from benchmarks.workers import HORIZON
+from covgame.comparison.measures import world
+from covgame.game.presets import default_game
+from covgame.players.compiled import CompiledGame
+from covgame.players.team import TeamPlayer
+from covgame.targets.requests import parse_request
+from covgame.workers.throughput import Plant, forecast, workers_worth_having
+
+SIDES = [5, 16, 50]
+"""Of square grids, with 40 stages: 4,000 to 400,000 cells."""
+
+GRID_STAGES = 40
+EPISODES = 60
+
+ON_PAPER = [
+    ("a slow simulator, a cluster", {"step": 1e-2, "workers": 1_000, "cells": 10**6}),
+    ("a quick one", {"step": 1e-3, "workers": 1_000, "cells": 10**6}),
+    ("a large world", {"step": 1e-2, "workers": 1_000, "cells": 10**9}),
+    ("a large world and minutes an episode", {"step": 1.0, "workers": 1_000, "cells": 10**9}),
+]
+PAPER_STEPS = 200
+
+
+def plan_cost(side: int) -> dict[str, Any]:
+    """Seconds of a plan with 8 workers under way, and of telling an episode."""
+    model = world(f"grid:rows={side},columns={side},horizon={GRID_STAGES}")
+    target = parse_request("uniform:20/pair").resolve(model.transitions)
+    game = default_game(target, pooled=True)
+    player = TeamPlayer(game, absent(model, 0), None, VirtualTeam(model, 8, 0), each=1, ahead=0)
+    while game.counts.n_episodes < EPISODES:
+        player.play(EPISODES)
+    return {
+        "cells": model.shape.cells,
+        "planning": player.pace.planning,
+        "telling": player.pace.telling,
+    }
+
+
+def step_overhead() -> float:
+    """Seconds that we add to a step in a worker."""
+    from covgame.types import Policy
+    from covgame.workers.desk import Desk, Recipe
+    from covgame.workers.jobs import Job
+
+    desk = Desk(Recipe(HORIZON, "py:benchmarks._paced:Paced?micros=0").open())
+    policy = Policy.deterministic(np.ones((HORIZON, 64), dtype=np.int64), 2)
+    desk.play(Job(0, 0, range(10), policy))
+    began = time.perf_counter()
+    desk.play(Job(1, 0, range(200), policy))
+    return (time.perf_counter() - began) / (200 * HORIZON)
+
+
+def beside_measurements(paces: dict[str, Any], overhead: float) -> list[dict[str, Any]]:
+    """Every measured rate with the model's."""
+    machine, rows = _results.read("workers"), []
+    cores = machine["machine"]["cores"]
+    for row in machine["rates"]:
+        plant = Plant(
+            step=row["micros"] * 1e-6,
+            steps=HORIZON,
+            workers=row["workers"],
+            cores=cores if row["busy"] else None,
+            planning=paces["planning"],
+            telling=paces["telling"],
+            overhead=overhead,
+        )
+        rows.append({**row, "predicted": forecast(plant).per_second})
+    return rows
+
+
+def on_paper(costs: list[dict[str, Any]], telling: float, overhead: float) -> list[dict[str, Any]]:
+    """Where nobody has measured."""
+    cells = np.array([row["cells"] for row in costs], dtype=float)
+    per_plan = [row["planning"] + row["telling"] - telling for row in costs]
+    slope, base = (float(number) for number in np.polyfit(cells, per_plan, 1))
+    rows = []
+    for name, how in ON_PAPER:
+        plant = Plant(
+            steps=PAPER_STEPS,
+            planning=max(base, 1e-3),
+            planning_per_cell=slope,
+            telling=telling,
+            overhead=overhead,
+            stage_states=int(how["cells"] // 4),
+            **how,  # type: ignore[arg-type]
+        )
+        made = forecast(plant)
+        rows.append({
+            "name": name, **how, "each": plant.episodes_each, "per_hour": made.per_hour,
+            "limit": made.limit, "planning": plant.pace.planning,
+            "worth_having": workers_worth_having(plant),
+        })  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    """Costs, then the model beside measurements, then on paper."""
+    CompiledGame.waits = True
+    costs = [plan_cost(side) for side in SIDES]
+    overhead = step_overhead()
+    (paces,) = [row for row in _results.read("workers")["paces"] if "chain" in row["env"]]
+    rows = beside_measurements(paces, overhead)
+    paper = on_paper(costs, paces["telling"], overhead)
+    for one in (*costs, *rows, *paper):
+        print(one)
+    _results.write("throughput", rows, costs=costs, paper=paper, overhead=overhead)
+
+
+if __name__ == "__main__":
+    main()
