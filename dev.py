@@ -6,6 +6,8 @@
     python3 dev.py test-slow   the tests that take minutes
     python3 dev.py test-d3rlpy exports are read by d3rlpy, in an environment of its own (1 GB)
     python3 dev.py test-ray    workers on Ray, in an environment of its own (0.8 GB)
+    python3 dev.py test-browser pages in a real Chromium, which is installed if it is not there
+    python3 dev.py picture     docs/figures/report.png, the picture of a page
     python3 dev.py lint        lint, formatting and strict types
     python3 dev.py mutate      change the sources in small ways; a test has to notice (--quick)
     python3 dev.py torture     kills, faults, signals, fuzzed inputs: what survives (--short; Linux)
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -30,6 +33,8 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+PLAYWRIGHT = "playwright==1.65.0"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 DEMO = ["cover", "riverswim:states=7", "--target", "uniform:10", "--min-reach", "0.01"]
 
 
@@ -51,7 +56,7 @@ def demo(rest: list[str]) -> int:
 def test(rest: list[str]) -> int:
     """All tests but the slow ones, on two cores."""
     set_up("dev")
-    return run("-m", "pytest", "-m", "not slow", "-n", "2", *rest)
+    return run("-m", "pytest", "-m", "not slow and not browser", "-n", "2", *rest)
 
 
 def test_slow(rest: list[str]) -> int:
@@ -89,6 +94,39 @@ def test_ray(rest: list[str]) -> int:
     os.environ["COVGAME_RAY"] = "1"
     command = [str(python), "-m", "pytest", "-m", "slow", "tests/test_ray.py", *rest]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def test_browser(rest: list[str]) -> int:
+    """Pages as people see them."""
+    if not set_up_browser():
+        return 2
+    return run("-m", "pytest", "-m", "browser", "tests/test_browser.py", *rest)
+
+
+def picture(rest: list[str]) -> int:
+    """The picture of a page that the docs show."""
+    return run("-m", "tests.picture", *rest) if set_up_browser() else 2
+
+
+def set_up_browser() -> bool:
+    """The driver, which lives apart, and the browser, which comes from the system."""
+    set_up("dev")
+    own = ROOT / ".venv-browser"
+    if not (own / "installed").exists():
+        pip("--target", str(own), "--upgrade", PLAYWRIGHT)
+        (own / "installed").write_text(PLAYWRIGHT)
+    paths = [str(own), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    if os.environ.get("COVGAME_CHROMIUM") or any(map(shutil.which, BROWSERS)):
+        return True
+    print("installing Chromium with apt-get; set COVGAME_CHROMIUM to use another browser")
+    try:
+        for command in (["update", "--quiet"], ["install", "--yes", "chromium"]):
+            subprocess.run([shutil.which("apt-get") or "apt-get", *command], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"Chromium cannot be installed ({error}); install it, or set COVGAME_CHROMIUM")
+        return False
+    return True
 
 
 def lint(rest: list[str]) -> int:
@@ -230,6 +268,8 @@ COMMANDS = {
     "test-slow": test_slow,
     "test-d3rlpy": test_d3rlpy,
     "test-ray": test_ray,
+    "test-browser": test_browser,
+    "picture": picture,
     "lint": lint,
     "mutate": mutate,
     "torture": torture,

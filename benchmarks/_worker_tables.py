@@ -34,6 +34,16 @@ def _ratio(row: dict[str, Any], name: str) -> str:
     return f"{row[name]:.2f}" + (f" ± {error:.2f}" if row["seeds"] > 1 else "")
 
 
+def worker_pairs() -> str:
+    """Episodes for pairs, with and without plans within episodes."""
+    rows = [
+        [f"`{row['env']}`, {row['visits']} visits", f"{row['phi']:.0f}", f"{row['alone']:.0f}"]
+        + [f"{row[f'workers {size}']:.0f}" for size in (1, 8)]
+        for row in _results.read("workers")["pairs"]
+    ]
+    return table(["world", "phi*", "`--workers 1`", "a team of one", "8 workers"], rows)
+
+
 def worker_rates() -> str:
     """Episodes a second, and how many times those of one worker."""
     found = _results.read("workers")["rates"]
@@ -110,6 +120,7 @@ def _seconds(value: float) -> str:
 
 TABLES = {
     "worker_plans": worker_plans,
+    "worker_pairs": worker_pairs,
     "worker_rates": worker_rates,
     "throughput": throughput,
     "plan_costs": plan_costs,

@@ -1,6 +1,6 @@
 """What workers cost in episodes, and what they save in time.
 
-    python3 dev.py bench workers [--only plans|rates] [--engine local|ray] [--quick]
+    python3 dev.py bench workers [--only plans|pairs|rates] [--engine local|ray] [--quick]
 
 Plans: episodes over phi* with K workers in virtual time (exact on any machine), with plans that
 count on what is under way beside naive ones. Rates: episodes a second with N processes, on
@@ -20,8 +20,9 @@ from benchmarks import _results
 from benchmarks._virtual import VirtualTeam, absent, episodes_to_cover
 from covgame.comparison.measures import priced, world
 from covgame.game.presets import default_game
-from covgame.players.compiled import CompiledGame
+from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.players.team import TeamPlayer
+from covgame.sources.simulated import SimulatedSource
 
 WORLDS = [
     "garnet:states=20,actions=4,horizon=10,stationary=true",
@@ -33,6 +34,11 @@ WORLDS = [
 TEAMS = [1, 2, 8, 64]
 SEEDS = 3
 FEW, MANY = 10, 50
+PAIRS = [
+    ("grid:rows=6,columns=6,horizon=30", 10),
+    ("gym:FrozenLake-v1@20", 10),
+    ("riverswim:states=8,horizon=20", 20),
+]
 WORKERS = [1, 2, 4, 8]
 STEPS = [(100, "no"), (1_000, "no"), (10_000, "no"), (100, "yes"), (1_000, "yes")]
 SECONDS = 4.0
@@ -58,6 +64,25 @@ def plans(env: str, visits: int, teams: list[int], seeds: int) -> dict[str, Any]
             ]
             row[f"{how} {size}"] = float(np.mean(taus) / cost)
             row[f"error {how} {size}"] = float(np.std(taus) / cost / seeds**0.5)
+    return row
+
+
+def fixed(env: str, visits: int) -> dict[str, Any]:
+    """Episodes for pairs at any stage: one process that plans within episodes, beside workers."""
+    model = world(env)
+    target, cost = priced(env, f"uniform:{visits}/pair")
+    row: dict[str, Any] = {"env": env, "visits": visits, "phi": cost}
+    alone = []
+    for seed in range(SEEDS):
+        game = default_game(target, pooled=True)
+        player = WaitingPlayer(game, SimulatedSource(model, seed), most=1_000, record=False)
+        while not game.covered:
+            player.play(1_000)
+        alone.append(game.counts.n_episodes)
+    row["alone"] = float(np.mean(alone))
+    for size in (1, 8):
+        taus = [episodes_to_cover(model, target, size, seed) for seed in range(SEEDS)]
+        row[f"workers {size}"] = float(np.mean(taus))
     return row
 
 
@@ -101,33 +126,44 @@ def pace(env: str) -> dict[str, Any]:
     }
 
 
+def measure_plans(*, quick: bool) -> list[dict[str, Any]]:
+    """All worlds, for few visits with every size of team, for many with two."""
+    if quick:
+        return [plans(WORLDS[2], FEW, TEAMS, 1)]
+    asked = [(env, *how) for env in WORLDS for how in ((FEW, TEAMS, SEEDS), (MANY, [1, 64], 1))]
+    return [said(plans(*one)) for one in asked]
+
+
+def measure_rates(engine: str, *, quick: bool) -> list[dict[str, Any]]:
+    """All step times, for every number of workers."""
+    steps, workers = (STEPS[1:2], WORKERS[:2]) if quick else (STEPS, WORKERS)
+    return [said(rate(*step, number, engine)) for step in steps for number in workers]
+
+
+def said(row: dict[str, Any]) -> dict[str, Any]:
+    """A row, shown as soon as it is there."""
+    print(row, flush=True)
+    return row
+
+
 def main() -> None:
-    """Plans, then rates."""
+    """Plans, pairs, then rates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="little of everything, not saved")
-    parser.add_argument("--only", choices=["plans", "rates"])
+    parser.add_argument("--only", choices=["plans", "pairs", "rates"])
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
     asked = parser.parse_args()
     CompiledGame.waits = True  # times are those of compiled code
-    found: dict[str, list[dict[str, Any]]] = {"plans": [], "rates": [], "paces": []}
-    if asked.only != "rates":
-        for env in WORLDS[2:3] if asked.quick else WORLDS:
-            found["plans"].append(plans(env, FEW, TEAMS, 1 if asked.quick else SEEDS))
-            print(found["plans"][-1], flush=True)
-            if not asked.quick:
-                found["plans"].append(plans(env, MANY, [1, 64], 1))
-                print(found["plans"][-1], flush=True)
-    if asked.only != "plans":
-        for micros, busy in STEPS[1:2] if asked.quick else STEPS:
-            for workers in WORKERS[:2] if asked.quick else WORKERS:
-                found["rates"].append(rate(micros, busy, workers, asked.engine))
-                print(found["rates"][-1], flush=True)
-        for env in ("chain:states=12,horizon=20", *WORLDS[:1]):
-            found["paces"].append(pace(env))
-            print(found["paces"][-1], flush=True)
+    found: dict[str, list[dict[str, Any]]] = {"plans": [], "pairs": [], "rates": [], "paces": []}
+    if asked.only in (None, "pairs"):
+        found["pairs"] = [said(fixed(*one)) for one in (PAIRS[:1] if asked.quick else PAIRS)]
+    if asked.only in (None, "plans"):
+        found["plans"] = measure_plans(quick=asked.quick)
+    if asked.only in (None, "rates"):
+        found["rates"] = measure_rates(asked.engine, quick=asked.quick)
+        found["paces"] = [said(pace(env)) for env in ("chain:states=12,horizon=20", *WORLDS[:1])]
     if not asked.quick:
-        name = "workers" if asked.engine == "local" else "workers_ray"
-        save(name, found)
+        save("workers" if asked.engine == "local" else "workers_ray", found)
 
 
 def save(name: str, found: dict[str, list[dict[str, Any]]]) -> None:

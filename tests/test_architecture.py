@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "runs": BASE
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
     | {"report", "data", "workers"},
-    "report": BASE | {"planning", "runs", "data"},
+    "report": BASE | {"planning", "runs", "data", "mdp", "targets", "flow", "store", "sources"},
     "comparison": BASE
     | {
         "mdp",

@@ -217,3 +217,21 @@ def test_models_claims_and_environments_are_tables(
     page = plain(cg.make(Corridor)._repr_html_())
     assert "at most 8 steps" in page
     assert "not known" in page
+
+
+def test_groups_are_drawn_by_their_names() -> None:
+    target = cg.groups(lambda state, action: f"parity {state % 2}", 20)
+    run = cg.cover("chain:states=6,horizon=8", target, max_episodes=2)
+    axes = run.plot().axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["parity 0", "parity 1"]
+    assert [bar.get_width() for bar in axes.patches] == run.game.collected.tolist()
+    assert cg.plan("chain:states=6,horizon=8", target).plot().axes
+
+
+def test_states_called_by_two_numbers_stand_at_their_places() -> None:
+    run = cg.cover(Corridor(lambda room: (room, 7 - room)), "uniform:1/pair")
+    left = run.plot().axes[0].images[0].get_array()
+    visits = run.counts.visits.sum(axis=(0, 2))
+    assert left.shape == (4, 4)  # the fifth only ends episodes
+    assert left.diagonal().tolist() == visits[:4].tolist()
+    assert left.mask.sum() == 12

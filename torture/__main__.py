@@ -69,7 +69,7 @@ def _get_ready(workshop: Workshop) -> None:
 def _attacked(attack: Attack, workshop: Workshop, asked: argparse.Namespace) -> Tally:
     attack.prepare(workshop)
     size = attack.size(workshop)
-    numbers = range(min(size, asked.most or size)) if asked.case is None else [asked.case]
+    numbers = range(0, size, asked.every)[: asked.most] if asked.case is None else [asked.case]
     if not numbers:
         return Tally(attack.name, attack.about)
     print(f"{attack.name}: {len(numbers):,} cases", flush=True)
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="one case, by its number")
     parser.add_argument("--most", type=int, help="so many cases of each attack")
+    parser.add_argument("--every", type=int, default=1, help="every so many cases only")
     parser.add_argument("--soak", type=float, default=0.0, help="seconds of endless runs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="write the table as JSON")

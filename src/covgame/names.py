@@ -13,6 +13,7 @@ from covgame.errors import BadInput, Row
 from covgame.plain import plain
 
 LONGEST = 80
+PLACES = ("start", "goal", "hole", "wall", "cliff")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Names:
     states: Sequence[str] | None = None
     actions: Sequence[str] | None = None
     grid: tuple[int, int] | None = None  # rows, columns; state = row * columns + column
+    places: Sequence[str] | None = None  # what a state is on a map: one of PLACES, or nothing
 
     @property
     def known(self) -> bool:

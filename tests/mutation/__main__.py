@@ -137,7 +137,7 @@ def start(mutant: Mutant, note: Path) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         plain.install(mutant.path, mutant.change.text)
         tests = [f"tests/{name}" for name in table.tests(mutant.place)]
-        options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+        options = ["-x", "-q", "-m", "not slow and not browser", "-p", "no:cacheprovider"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # imported beforehand
         ended = pytest.main([*options, "--tb=short", *tests], plugins=[Watcher(note)])
         code = {0: SURVIVED, 1: KILLED, 2: KILLED}.get(int(ended), BROKEN)

@@ -11,9 +11,11 @@ import click
 from covgame.cli.messages import say_unless
 from covgame.cli.options import (
     OUT,
+    Page,
     common_options,
     data_options,
     failure_options,
+    page_options,
     parse_columns,
     reading_options,
     worker_options,
@@ -82,6 +84,7 @@ from covgame.sources.environments import as_environment
     type=OUT,
     help="The folder of the run; a fresh one in runs/ if left out.",
 )
+@page_options
 @common_options
 def cover(
     env: str,
@@ -108,6 +111,7 @@ def cover(
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
+    page: Page,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -137,4 +141,4 @@ def cover(
     )
     create_folder(run, out)
     say_unless(quiet, run.size_words)
-    finish(run, as_json, quiet)
+    finish(run, as_json, quiet, page)

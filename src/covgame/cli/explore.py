@@ -8,10 +8,12 @@ from typing import Literal
 import click
 
 from covgame.cli.options import (
+    Page,
     common_options,
     data_options,
     failure_options,
     learning_options,
+    page_options,
     parse_columns,
     reading_options,
 )
@@ -30,6 +32,7 @@ from covgame.sources.environments import as_environment
 @reading_options
 @failure_options
 @data_options
+@page_options
 @common_options
 def explore(
     env: str,
@@ -53,6 +56,7 @@ def explore(
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
+    page: Page,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -79,4 +83,4 @@ def explore(
     if not quiet:
         announce(run)
     create_folder(run, out)
-    finish(run, as_json, quiet)
+    finish(run, as_json, quiet, page)

@@ -9,11 +9,13 @@ import click
 
 from covgame.cli.messages import say
 from covgame.cli.options import (
+    Page,
     as_range,
     common_options,
     data_options,
     failure_options,
     learning_options,
+    page_options,
     parse_columns,
     reading_options,
 )
@@ -49,6 +51,7 @@ from covgame.sources.environments import as_environment
 )
 @failure_options
 @data_options
+@page_options
 @common_options
 def identify(
     env: str,
@@ -76,6 +79,7 @@ def identify(
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
+    page: Page,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -103,4 +107,4 @@ def identify(
     if not quiet:
         announce(run)
     create_folder(run, out)
-    finish(run, as_json, quiet)
+    finish(run, as_json, quiet, page)

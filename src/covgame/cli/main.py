@@ -24,6 +24,7 @@ NAMES = (
     "audit",
     "certify",
     "resume",
+    "report",
     "export",
     "bench",
     "envs",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,15 @@ from covgame.cli.messages import DEBUG, fail, kept_for_answers, leave_interrupte
 from covgame.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Page:
+    """What becomes of the page of a run."""
+
+    report: bool = False  # written at the end
+    live: bool = False  # served while it is played
+    port: int = 0  # 0: any that is free
 
 
 class RunPath(click.Path):
@@ -67,6 +77,35 @@ def common_options(command: Command) -> Command:
     ):
         guarded = option(guarded)
     return guarded  # type: ignore[return-value]
+
+
+def page_options(command: Command) -> Command:
+    """``--report``, ``--live`` and ``--port``, handed on together as ``page``."""
+
+    @functools.wraps(command)
+    def told(*args: Any, report: bool, live: bool, port: int | None, **kwargs: Any) -> Any:
+        if port is not None and not live:
+            raise click.UsageError("--port is for --live")
+        return command(*args, page=Page(report, live, port or 0), **kwargs)
+
+    for option in (
+        click.option(
+            "--port",
+            type=click.IntRange(1, 65535),
+            help="Of the page of --live.  [default: any that is free]",
+        ),
+        click.option(
+            "--live",
+            is_flag=True,
+            help="Serve the page to browsers on this machine while the run goes; standard error "
+            "says where.",
+        ),
+        click.option(
+            "--report", is_flag=True, help="Write report.html into the run's folder at the end."
+        ),
+    ):
+        told = option(told)
+    return told  # type: ignore[return-value]
 
 
 def world_and_target(command: Command, *, required: bool = True) -> Command:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from covgame import waiting
 from covgame.cli.messages import say
+from covgame.cli.options import Page
 from covgame.planning import number
 from covgame.runs.learning_run import LearningRun
 from covgame.runs.playing import play
@@ -19,16 +20,34 @@ SECONDS_UNTIL_EXCUSE = 2.0
 COMPILING = "compiling the game for this machine, up to half a minute, once"
 
 
-def watch(run: Run, *, quiet: bool) -> None:
-    """Play a run to its end, showing how it goes on standard error."""
+def watch(run: Run, page: Page, *, quiet: bool) -> None:
+    """Play a run to its end, showing how it goes on standard error and, if asked, on a page."""
+    with _served(run, page) as publish:
+        _watch(run, publish, quiet=quiet)
+
+
+@contextmanager
+def _served(run: Run, page: Page) -> Iterator[Callable[[Run], None]]:
+    """Whom to tell of every block, if there is a page to keep up to date."""
+    if not page.live:
+        yield lambda run: None
+        return
+    from covgame.report.live import served
+
+    with served(run, page.port, say) as publish:
+        yield publish
+
+
+def _watch(run: Run, publish: Callable[[Run], None], *, quiet: bool) -> None:
     if quiet:
         for _ in play(run):
-            pass
+            publish(run)
         return
     with display() as show, _excuse(COMPILING):
         warned = False
         for _ in play(run):
             show(run)
+            publish(run)
             if run.warning and not warned:
                 say(run.warning)
                 warned = True

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from covgame.cli.options import common_options, failure_options, worker_options
+from covgame.cli.options import (
+    Page,
+    common_options,
+    failure_options,
+    page_options,
+    worker_options,
+)
 from covgame.cli.playing import finish
 from covgame.cli.supervising import works_on
 from covgame.failures import OnFailure
@@ -24,6 +30,7 @@ from covgame.runs.settings import Changes, Engine
 @click.option("--env", help="The environment named again, instead of the name in RUN.")
 @partial(failure_options, resumed=True)
 @partial(worker_options, resumed=True)
+@page_options
 @common_options
 def resume(
     run: Path,
@@ -35,6 +42,7 @@ def resume(
     workers: int | None,
     engine: Engine | None,
     address: str | None,
+    page: Page,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -47,4 +55,4 @@ def resume(
     """
     works_on(run)
     changes = Changes(max_episodes, on_failure, step_timeout, workers, engine, address)
-    finish(take_up(run, changes, env=env, trust=trust), as_json, quiet)
+    finish(take_up(run, changes, env=env, trust=trust), as_json, quiet, page)

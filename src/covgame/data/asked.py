@@ -69,8 +69,8 @@ def _most_names(datasets: Sequence[Dataset]) -> Names:
     every = [one.names for one in datasets]
     states = max((one.states for one in every), key=lambda names: len(names or ()))
     actions = max((one.actions for one in every), key=lambda names: len(names or ()))
-    grids = [one.grid for one in every if one.grid is not None]
-    return Names(states, actions, grids[0] if grids else None)
+    grids = [(one.grid, one.places) for one in every if one.grid is not None]
+    return Names(states, actions, *(grids[0] if grids else (None, None)))
 
 
 def _listed_world(listed: Listed, shape: Shape, names: Names) -> tuple[Shape, Names]:

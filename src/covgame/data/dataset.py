@@ -143,7 +143,8 @@ class Dataset:
         """What states and actions are called."""
         own, world = self._origin_names, self._world_names
         states = self._states.labels or world.states or own.states
-        return Names(states, self._actions.names, world.grid or own.grid)
+        known = world if world.grid else own
+        return Names(states, self._actions.names, known.grid, known.places)
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, {self.n_episodes:,} episodes, {self.n_steps:,} steps)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from covgame.report.figures import (
     stage_panels,
     whole_ticks,
 )
+from covgame.report.layouts import coordinates
 from covgame.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from covgame.runs.run import Run
     from covgame.types import Policy
 
-ENOUGH, MISSING, WANTED = "#3a6ea5", "#b5483a", "#222222"
-COLOURS = "tab10"
-MOST_ACTIONS = 10
+ENOUGH, MISSING, WANTED = "#2a76b2", "#d9691a", "#222222"
+SHARES = ("#d9691a", "#ecaa76", "#dfe6ec", "#86b5da", "#2a76b2")
+ACTIONS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56a4d8", "#6b4fa0", "#4d5660")
+"""As on the page; everybody can tell them apart, whatever colours they see."""
+MOST_ACTIONS = len(ACTIONS)
 MOST_NUMBERS = 12
 """Grids up to so many columns have a number in every square."""
 ARROWS = {"left": "←", "right": "→", "up": "↑", "down": "↓"}
@@ -41,10 +45,13 @@ ARROWS = {"left": "←", "right": "→", "up": "↑", "down": "↓"}
 
 def coverage_figure(run: Coverage) -> Any:
     """Visits of every state against what the target asks of it; states on a grid as a grid."""
-    states = _existing(run)
-    visits = run.counts.visits.sum(axis=(0, 2))[states].astype(np.float64)
-    wanted, missing = (values[states] for values in _asked(run))
-    figure = visits_figure(run.names, visits, wanted, missing)
+    if len(run.target) and run.target.of_group.all():
+        figure = _groups_figure(run)
+    else:
+        states = _existing(run)
+        visits = run.counts.visits.sum(axis=(0, 2))[states].astype(np.float64)
+        wanted, missing = (values[states] for values in _asked(run))
+        figure = visits_figure(_called(run.names, states), visits, wanted, missing)
     said = "all is covered" if run.covered else f"{len(run.uncovered):,} rows open"
     set_title(figure, f"{run.environment.name}: {number(run.n_episodes)} episodes, {said}")
     return figure
@@ -55,6 +62,9 @@ def visits_figure(names: Names, visits: FloatArray, wanted: FloatArray, missing:
     states = np.arange(len(visits))
     if names.grid is not None and len(states) == names.grid[0] * names.grid[1]:
         return _visits_on_a_grid(names.grid, visits, wanted, missing)
+    pairs = None if names.states is None else coordinates([names.state(s) for s in states.tolist()])
+    if pairs is not None:
+        return _visits_on_a_plane(pairs, visits, wanted, missing)
     if len(states) <= MOST_NAMES:
         return _visits_by_name(names, states, visits, wanted, missing)
     return _visits_by_number(states, visits, wanted, missing)
@@ -69,12 +79,38 @@ def _existing(run: Run) -> IntArray:
     return np.arange(known, dtype=np.int64)
 
 
+def _called(names: Names, states: IntArray) -> Names:
+    """The names of some of the states, numbered anew."""
+    if names.states is None:
+        return names
+    return replace(names, states=[names.state(state) for state in states.tolist()])
+
+
+def _groups_figure(run: Coverage) -> Any:
+    """A target about groups: what was collected of each."""
+    target, collected = run.target, run.game.collected
+    groups = Names([str(row[1]) for row in target.as_rows(range(len(target)))])
+    missing = np.maximum(target.counts - collected, 0.0)
+    return visits_figure(groups, collected.astype(np.float64), target.counts, missing)
+
+
 def _asked(run: Coverage) -> tuple[FloatArray, FloatArray]:
     """(visits that the rows of each state ask for, how many of them are missing)."""
     target, room = run.target, run.counts.shape.states
-    states = target.rows[:, 1]
+    single = ~target.of_group
+    states = target.rows[single, 1]
     missing = np.maximum(target.counts - run.game.collected, 0.0)
-    return sum_by_index(states, target.counts, room), sum_by_index(states, missing, room)
+    wanted, lacking = (
+        sum_by_index(states, part[single], room) for part in (target.counts, missing)
+    )
+    return wanted, lacking
+
+
+def _shares() -> Any:
+    """From nothing to all."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("shares", SHARES)
 
 
 def _visits_on_a_grid(
@@ -85,7 +121,7 @@ def _visits_on_a_grid(
     share = np.where(wanted > 0, 1.0 - missing / np.maximum(wanted, 1e-300), np.nan)
     images = (
         left.imshow(masked(visits.reshape(grid)), cmap="viridis"),
-        right.imshow(np.ma.masked_invalid(share.reshape(grid)), cmap="RdYlBu", vmin=0, vmax=1),
+        right.imshow(np.ma.masked_invalid(share.reshape(grid)), cmap=_shares(), vmin=0, vmax=1),
     )
     left.set_title("Visits (all stages and actions)", fontsize=10)
     right.set_title("Share of the visits asked for", fontsize=10)
@@ -95,6 +131,22 @@ def _visits_on_a_grid(
     if grid[1] <= MOST_NUMBERS:
         _write_numbers(left, images[0], visits.reshape(grid))
     return figure
+
+
+def _visits_on_a_plane(
+    pairs: list[tuple[int, int]], visits: FloatArray, wanted: FloatArray, missing: FloatArray
+) -> Any:
+    """States named by two numbers: the first to the right, the second upwards."""
+    x, y = np.array(pairs).T
+    column, row = x - x.min(), y.max() - y
+    grid = int(row.max()) + 1, int(column.max()) + 1
+
+    def spread(values: FloatArray) -> FloatArray:
+        squares = np.zeros(grid)
+        squares[row, column] = values
+        return squares.ravel()
+
+    return _visits_on_a_grid(grid, *(spread(values) for values in (visits, wanted, missing)))
 
 
 def _write_numbers(axes: Any, image: Any, values: FloatArray) -> None:
@@ -116,10 +168,10 @@ def _visits_by_name(
     colours = [MISSING if some else ENOUGH for some in missing]
     axes.barh(places, visits, color=colours)
     axes.plot(wanted, places, "|", color=WANTED, markersize=11, markeredgewidth=2, label="wanted")
-    axes.set(ylabel="state", xlabel="visits (red: something is missing)", xscale=_scale(visits))
+    axes.set(ylabel="state", xlabel="visits (orange: something is missing)", xscale=_scale(visits))
     name_states(axes, names, states.tolist())
     axes.invert_yaxis()
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside lower right", frameon=False, fontsize=8)
     open_frame(axes)
     return figure
 
@@ -190,12 +242,12 @@ def _draw_bounds(figure: Any, run: LearningRun) -> None:
 
 def _draw_policy(figure: Any, run: LearningRun, policy: Policy) -> None:
     """The likeliest action of every state that was seen; a grid for some stages, or all stages."""
-    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
 
     actions = policy.probabilities().argmax(axis=2).astype(np.float64)
     visits = run.counts.visits[:, : actions.shape[1]]
     actions[visits.sum(axis=2) == 0] = np.nan
-    colours = colormaps[COLOURS]
+    colours = ListedColormap(ACTIONS)
     grid, names = run.names.grid, run.names
     if grid is not None:
         for axes, stage in stage_panels(figure, len(actions)):

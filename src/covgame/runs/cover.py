@@ -53,6 +53,7 @@ def cover(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | bool | None = None,
+    live: bool = False,
 ) -> Coverage:
     """Play until every requirement of ``target`` is met, or the budget is spent.
 
@@ -105,6 +106,8 @@ def cover(
             was stopped goes on with ``covgame.resume``.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
+        live: Serve the page of the run to browsers on this machine while it is played; a line on
+            standard error says where.
 
     Returns:
         The run: ``run.n_episodes``, ``run.covered``, ``run.counts.visits`` (H x S x A),
@@ -141,7 +144,7 @@ def cover(
     if out is not None:
         create_folder(run, out)
     _say(run.size_words)
-    return solved_as_asked(to_the_end(run, progress))
+    return solved_as_asked(to_the_end(run, progress, live=live))
 
 
 def solved_as_asked(run: Coverage) -> Coverage:

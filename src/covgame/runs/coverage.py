@@ -211,6 +211,14 @@ class Coverage(Run):
         learnt = replace(self.counts.kernel(), allowed=self.game.allowed)
         return least.estimated(learnt, self._to_play(), self.counts.visits)
 
+    def dearest(self, most: int = 10) -> list[tuple[Row, float]]:
+        """What makes it expensive: rows and what their next visit costs, most expensive first.
+
+        Empty where phi* is not known, or takes a while and nobody has asked for it.
+        """
+        exact = self.bound_at_hand is not None and self.min_episodes_is == "exact"
+        return self.least.found.dearest(most) if exact and self.least else []
+
     def _to_play(self) -> Target:
         """What others have left to be played, all of it where they have collected nothing."""
         target = self._priced()
@@ -232,9 +240,14 @@ class Coverage(Run):
         return self.stopped == "interrupted"
 
     @property
+    def has_bound(self) -> bool:
+        """Whether ``min_episodes`` was computed before."""
+        return bool(self._compared)
+
+    @property
     def bound_at_hand(self) -> float | None:
         """``min_episodes``, if nobody has to wait for it."""
-        return self.min_episodes if not self.is_large or self._compared else None
+        return self.min_episodes if not self.is_large or self.has_bound else None
 
     @property
     def is_large(self) -> bool:

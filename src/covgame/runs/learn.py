@@ -53,6 +53,7 @@ def explore(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | bool | None = None,
+    live: bool = False,
 ) -> Exploration:
     """Explore without a reward until the learnt model is good enough for any reward.
 
@@ -101,6 +102,8 @@ def explore(
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
+        live: Serve the page of the run to browsers on this machine while it is played; a line on
+            standard error says where.
 
     Returns:
         The run: ``run.model`` (a ``LearntModel``), ``run.certified_error``, ``run.n_episodes``,
@@ -130,7 +133,7 @@ def explore(
     run = cast(
         "Exploration", start(environment, settings, force=force, data=From.of(start_from, columns))
     )
-    return _to_the_end(run, out, progress)
+    return _to_the_end(run, out, progress, live=live)
 
 
 def identify(
@@ -161,6 +164,7 @@ def identify(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | bool | None = None,
+    live: bool = False,
 ) -> Identification:
     """Find a policy whose value is within epsilon of the best, for the environment's own reward.
 
@@ -210,6 +214,8 @@ def identify(
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
+        live: Serve the page of the run to browsers on this machine while it is played; a line on
+            standard error says where.
 
     Returns:
         The run: ``run.policy``, ``run.certified_gap``, ``run.conclusion`` (with ``lower`` and
@@ -239,15 +245,19 @@ def identify(
         "Identification",
         start(environment, settings, force=force, data=From.of(start_from, columns)),
     )
-    return _to_the_end(run, out, progress)
+    return _to_the_end(run, out, progress, live=live)
 
 
 def _to_the_end(
-    run: AnyRun, out: str | Path | None, progress: Callable[[AnyRun], None] | bool | None
+    run: AnyRun,
+    out: str | Path | None,
+    progress: Callable[[AnyRun], None] | bool | None,
+    *,
+    live: bool,
 ) -> AnyRun:
     if out is not None:
         create_folder(run, out)
-    return to_the_end(run, progress)
+    return to_the_end(run, progress, live=live)
 
 
 def start(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -42,10 +42,11 @@ class Least:
     episodes: float  # certified: nobody needs fewer
     kind: Kind
     attained: float  # some policy needs no more
+    found: MinFlow = field(repr=False)  # with prices that prove the one, and a policy the other
 
     @classmethod
     def of(cls, found: MinFlow, kind: Kind) -> Least:
-        return cls(found.lower, kind, found.upper)
+        return cls(found.lower, kind, found.upper, found)
 
 
 def exactly(transitions: Transitions, target: Target) -> Least:

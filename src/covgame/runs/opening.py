@@ -119,6 +119,7 @@ def resume(
     workers: int | None = None,
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
+    live: bool = False,
 ) -> Any:
     """Continue a run that was stopped or killed; a finished one is returned as it is.
 
@@ -138,6 +139,8 @@ def resume(
             yours, or you have looked at that code.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
+        live: Serve the page of the run to browsers on this machine while it is played; a line on
+            standard error says where.
 
     Returns:
         The run, played to its end: the same as if it had never stopped.
@@ -159,7 +162,7 @@ def resume(
     )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
-    run = run if run.stopped is not None else to_the_end(run, progress)
+    run = run if run.stopped is not None else to_the_end(run, progress, live=live)
     return solved_as_asked(run) if isinstance(run, Coverage) else run
 
 

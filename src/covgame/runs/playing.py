@@ -182,15 +182,18 @@ def save_answer(run: Run) -> None:
         run.folder.save_result(run.answer(), "finished" if finished else "stopped")
 
 
-def to_the_end(run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None) -> AnyRun:
+def to_the_end(
+    run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None, *, live: bool = False
+) -> AnyRun:
     """Play a run out; an interruption and a failing environment are raised when all is saved."""
-    with _told(progress) as tell:
+    with _told(progress) as tell, _served(run, live=live) as publish:
         warned = False
         for _ in play(run):
             if run.warning and not warned:
                 warnings.warn(run.warning, stacklevel=3)
                 warned = True
             tell(run)
+            publish(run)
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     if run.failure:
@@ -212,6 +215,18 @@ def _told(progress: Callable[[AnyRun], None] | bool | None) -> Iterator[Callable
         yield lambda run: None
     else:
         raise BadInput(f"progress is True, None or a function of the run, not {progress!r}")
+
+
+@contextmanager
+def _served(run: Run, *, live: bool) -> Iterator[Callable[[Run], None]]:
+    """The page of a run, if it is to be watched in a browser."""
+    if not live:
+        yield lambda run: None
+        return
+    from covgame.report.live import served
+
+    with served(run) as publish:
+        yield publish
 
 
 def replay(run: Run, source: ExternalSource, recorded: RecordedEpisodes) -> None:

@@ -27,7 +27,7 @@ from covgame.runs.given import Given
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.folder import RunFolder
+from covgame.store.folder import REPORT, RunFolder
 from covgame.store.trust import resume_command
 from covgame.types import BoolArray, Shape
 
@@ -201,6 +201,33 @@ class Run(ABC):
         from covgame.report.figures import shown_or_saved
 
         return shown_or_saved(type(self)._figure, self, path)
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the run as one HTML page, which needs no network and no other file.
+
+        Args:
+            path: The file; left out, ``report.html`` in the run's folder.
+
+        Returns:
+            Where it was written.
+
+        Raises:
+            BadInput: There is no such folder, or the run has none and no ``path`` is given.
+
+        Example:
+            >>> import tempfile, covgame as cg
+            >>> run = cg.cover("chain:states=4,horizon=6", "uniform:2/pair", out=tempfile.mkdtemp())
+            >>> run.report().name
+            'report.html'
+        """
+        from covgame.report.html import write_page
+        from covgame.report.run_page import page_of
+
+        if path is None:
+            if self.folder is None:
+                raise BadInput("this run has no folder; say where to write it: run.report(path)")
+            path = self.folder.path / REPORT
+        return write_page(page_of(self), Path(path))
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts()) + self._further_html()

@@ -24,5 +24,5 @@ def interrupted_answer(command: str) -> dict[str, Any]:
     """The answer of a command that was interrupted before there was anything to write down."""
     if command not in OPEN:
         return {why_key(command): "interrupted"}
-    nothing = {"failure": None, "failures": [], "run": None}
+    nothing: dict[str, Any] = {"failure": None, "failures": [], "run": None}
     return {"episodes": 0, **OPEN[command], why_key(command): "interrupted", **nothing}

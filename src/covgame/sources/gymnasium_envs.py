@@ -110,12 +110,27 @@ def _names(env: Any, shape: Shape) -> Names:
     actions = ACTION_NAMES.get(type(env).__name__)
     grid = getattr(env, "shape", None) or (getattr(env, "nrow", 0), getattr(env, "ncol", 0))
     if len(grid) == 2 and grid[0] * grid[1] == shape.states:
-        return Names(actions=actions, grid=(int(grid[0]), int(grid[1])))
+        return Names(None, actions, (int(grid[0]), int(grid[1])), _places(env, shape))
     if type(env).__name__ == "TaxiEnv":
         return Names(
             states=tuple(_taxi_state(env, s) for s in range(shape.states)), actions=actions
         )
     return Names(actions=actions)
+
+
+LETTERS = {b"S": "start", b"H": "hole", b"G": "goal"}
+
+
+def _places(env: Any, shape: Shape) -> tuple[str, ...] | None:
+    """What is where on FrozenLake's maps and at the cliff."""
+    letters, cliff = getattr(env, "desc", None), getattr(env, "_cliff", None)
+    if letters is not None:
+        return tuple(LETTERS.get(bytes(letter), "") for letter in np.ravel(letters))
+    if cliff is None:
+        return None
+    places = ["cliff" if fallen else "" for fallen in np.ravel(cliff)]
+    places[int(np.argmax(env.initial_state_distrib))], places[shape.states - 1] = "start", "goal"
+    return tuple(places)
 
 
 def _taxi_state(env: Any, state: int) -> str:

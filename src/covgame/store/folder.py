@@ -42,6 +42,7 @@ CERTIFICATE = "certificate.json"
 JOURNAL = "journal"
 FAILURES = "failures.jsonl"
 PLAYING = "playing"
+REPORT = "report.html"
 
 LEFTOVERS = (
     *(COUNTS, RESULT, STATES, NAMES, CERTIFICATE),
@@ -49,7 +50,7 @@ LEFTOVERS = (
 )
 """Of a run that has no manifest."""
 
-FILES = frozenset([MANIFEST, MODEL, TARGET, *LEFTOVERS])
+FILES = frozenset([MANIFEST, MODEL, TARGET, REPORT, *LEFTOVERS])
 FOLDERS = frozenset([EPISODES, GIVEN])
 
 
@@ -199,11 +200,12 @@ class RunFolder:
         known = self.load_states()
         try:
             states = found.get("states") if known is None else known[1]
-            actions, grid = found.get("actions"), found.get("grid")
+            actions, grid, places = (found.get(name) for name in ("actions", "grid", "places"))
             return Names(
                 None if states is None else [str(name) for name in states],
                 None if actions is None else [str(name) for name in actions],
                 None if grid is None else (int(grid[0]), int(grid[1])),
+                None if places is None else [str(place) for place in places],
             )
         except (AttributeError, TypeError, ValueError, LookupError) as error:
             raise BadInput(f"{self.place / NAMES} is damaged; {NAMELESS}") from error
@@ -261,6 +263,8 @@ def names_text(names: Names) -> str:
         None if part is None else list(part) for part in (names.states, names.actions, names.grid)
     )
     content = {"format": "covgame-names/1", "states": states, "actions": actions, "grid": grid}
+    if names.places is not None:
+        content["places"] = list(names.places)
     return json.dumps(content, indent=1) + "\n"
 
 

@@ -36,9 +36,11 @@ def grid(
     walls = _cross_of_walls(rows, columns) if rooms else frozenset()
     moves = ((-1, 0), (0, 1), (1, 0), (0, -1))
     goal = shape.states - 1
-    names = Names(actions=("up", "right", "down", "left"), grid=(rows, columns))
-    middle = rows // 2 * columns + columns // 2
-    world = Builder(shape, names, start=0 if start == "corner" else middle)
+    first = 0 if start == "corner" else rows // 2 * columns + columns // 2
+    places = ["wall" if divmod(s, columns) in walls else "" for s in range(shape.states)]
+    places[goal], places[first] = "goal", "start"
+    names = Names(None, ("up", "right", "down", "left"), (rows, columns), places)
+    world = Builder(shape, names, start=first)
 
     def neighbour(s: int, move: tuple[int, int]) -> int:
         row, column = s // columns + move[0], s % columns + move[1]
