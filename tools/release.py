@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
+OURS = {"covgame", "pytest_covgame"}
+"""Packages and modules of the wheel."""
 IN_THE_WHEEL = ("covgame/__init__.py", "covgame/py.typed", "covgame/cli/main.py")
 IN_THE_ARCHIVE = (
     "pyproject.toml",
@@ -53,7 +55,8 @@ def check_contents(wheel: Path, archive: Path) -> list[str]:
         in_archive = [name.partition("/")[2] for name in packed.getnames()]
     found = [f"{wheel.name} lacks {name}" for name in IN_THE_WHEEL if name not in in_wheel]
     found += [f"{archive.name} lacks {name}" for name in IN_THE_ARCHIVE if name not in in_archive]
-    strange = [name for name in in_wheel if name.split("/")[0].split("-")[0] != "covgame"]
+    roots = {name: name.split("/")[0].split("-")[0].removesuffix(".py") for name in in_wheel}
+    strange = [name for name, root in roots.items() if root not in OURS]
     strange += [name for name in (*in_wheel, *in_archive) for part in NEVER if part in f"/{name}"]
     return found + [f"{name} does not belong into a release" for name in strange]
 
