@@ -16,6 +16,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
+html_show_search_summary = False  # excerpts are fetched, which no browser does from disk
 html_permalinks_icon = "#"
 pygments_style = "default"
 pygments_dark_style = "monokai"
