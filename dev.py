@@ -12,6 +12,8 @@
     python3 dev.py mutate      change the sources in small ways; a test has to notice (--quick)
     python3 dev.py torture     kills, faults, signals, fuzzed inputs: what survives (--short; Linux)
     python3 dev.py bench NAME  a benchmark from benchmarks/
+    python3 dev.py docs        build the documentation into site/, for reading without a network
+    python3 dev.py build       make the wheel and the source archive, check and try them out
     python3 dev.py lock        resolve the dependencies anew (installs uv into .venv)
 
 Everything is installed into .venv beside this file; rerunning is safe and quick.
@@ -156,6 +158,18 @@ def bench(rest: list[str]) -> int:
     return run("-m", f"benchmarks.{rest[0]}", *rest[1:])
 
 
+def docs(rest: list[str]) -> int:
+    """The documentation site, in site/; Sphinx lives apart (docs/decisions/0027)."""
+    set_up("core")
+    return run("-m", "tools.website", str(set_up_apart("docs")), *rest)
+
+
+def build(rest: list[str]) -> int:
+    """Wheel and source archive in dist/, checked, installed elsewhere and tried out."""
+    set_up("core")
+    return run("-m", "tools.release", str(set_up_apart("release")), *rest)
+
+
 def set_up(kind: str) -> None:
     """Make .venv and install the locked dependencies, unless that is already done."""
     if sys.version_info < (3, 11):  # noqa: UP036 (older ones get as far as this line)
@@ -171,13 +185,25 @@ def set_up(kind: str) -> None:
     stamp.write_text(wanted)
 
 
-def make_venv() -> None:
+def set_up_apart(kind: str) -> Path:
+    """Tools that covgame does not need, in a virtual environment of their own: its Python."""
+    own = ROOT / f".venv-{kind}"
+    python = own / BIN.name / PYTHON.name
+    stamp, wanted = own / "installed", fingerprint(kind)
+    if not (python.exists() and stamp.exists() and stamp.read_text() == wanted):
+        make_venv(own)
+        pip("--require-hashes", "-r", str(ROOT / "requirements" / f"{kind}.txt"), python=python)
+        stamp.write_text(wanted)
+    return python
+
+
+def make_venv(place: Path = VENV) -> None:
     """A fresh virtual environment, or a sentence that says what is missing."""
     try:
-        venv.create(VENV, with_pip=True, clear=True)
+        venv.create(place, with_pip=True, clear=True)
     except (subprocess.CalledProcessError, OSError) as error:
         sys.exit(
-            f"cannot make a virtual environment in {VENV} ({error}); "
+            f"cannot make a virtual environment in {place} ({error}); "
             "on Debian and Ubuntu install the package python3-venv"
         )
 
@@ -191,10 +217,10 @@ def fingerprint(kind: str) -> str:
     return hashlib.sha256(content + str(ROOT).encode() + sys.version.encode()).hexdigest()
 
 
-def pip(*arguments: str) -> None:
-    """``pip install`` inside .venv."""
+def pip(*arguments: str, python: Path = PYTHON) -> None:
+    """``pip install`` inside .venv, or another."""
     done = subprocess.run(
-        [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments],
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments],
         cwd=ROOT,
         check=False,
     )
@@ -217,11 +243,15 @@ def lock(rest: list[str]) -> int:
         "--no-header",
         "--python-version",
         "3.11",
-        "pyproject.toml",
     ]
-    for kind in ("core", "dev"):
-        extra = ["--extra", "build" if kind == "core" else "dev"]
-        code = run(*compile_, *extra, *rest, "-o", f"requirements/{kind}.txt")
+    wanted = {
+        "core": ["pyproject.toml", "--extra", "build"],
+        "dev": ["pyproject.toml", "--extra", "dev"],
+        "docs": ["--group", "docs"],
+        "release": ["--group", "release"],
+    }
+    for kind, what in wanted.items():
+        code = run(*compile_, *what, *rest, "-o", f"requirements/{kind}.txt")
         if code:
             return code
     return 0
@@ -244,6 +274,8 @@ COMMANDS = {
     "mutate": mutate,
     "torture": torture,
     "bench": bench,
+    "docs": docs,
+    "build": build,
     "lock": lock,
 }
 

@@ -51,3 +51,12 @@ def always_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "SECONDS_PER_CHECKPOINT", 0.0)
     monkeypatch.setattr(playing, "FIRST_BLOCK", 4)
     monkeypatch.setattr(playing, "next_size", lambda _size, _seconds: 4)
+
+
+NEEDS_POSIX = (
+    *("test_broken_off.py", "test_failures.py", "test_first_minute.py", "test_forged.py"),
+    *("test_full_disk.py", "test_journal.py", "test_supervising.py", "test_surviving.py"),
+    *("test_torture.py", "test_trust.py", "test_watch.py"),
+)
+"""Kill, fork, link or fill a disk, as POSIX knows it (docs/platforms.md)."""
+collect_ignore = list(NEEDS_POSIX) if os.name == "nt" else []

@@ -197,7 +197,7 @@ VERBS = {"cover", "explore", "identify", "plan", "audit", "resume"}
 
 def project_files() -> list[Path]:
     root = SOURCE.parent.parent
-    folders = ("src", "tests", "torture", "benchmarks", "examples")
+    folders = ("src", "tests", "torture", "benchmarks", "examples", "tools")
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
 
 

@@ -88,7 +88,9 @@ def test_a_disk_that_fills_up_on_the_way(rooms: Path) -> None:
     asked = ("cover", "py:rooms:Rooms", "--target", "uniform:40", "--json")
     done = limited(6000, *asked, "--out", "run", cwd=rooms)
     assert done.returncode == 4, done.stderr
-    assert "make room on the disk; all is saved, go on with: covgame resume run" in done.stderr
+    assert (
+        "make room on the disk; everything is saved, go on with: covgame resume run" in done.stderr
+    )
     assert "Traceback" not in done.stderr
     answer = json.loads(done.stdout)
     assert answer["stopped"] == "failed"

@@ -229,7 +229,7 @@ def test_identify_says_where_its_policy_is_and_policy_prints_that_one(tmp_path: 
     assert "the one that identify has found" in printed("policy", str(path))
     content = {**answer, "policy": [[0]]}
     (path / RESULT).write_text(json.dumps(content))
-    assert "its policy is none" in printed("policy", str(path), code=2)
+    assert "it holds no valid policy" in printed("policy", str(path), code=2)
     (path / RESULT).write_text("[]")
     assert "holds no answer" in printed("policy", str(path), code=2)
     (path / RESULT).unlink()

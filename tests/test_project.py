@@ -45,3 +45,31 @@ def test_the_version_stands_in_the_changelog() -> None:
     import covgame
 
     assert f"## {covgame.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_public_ci_runs_what_the_package_promises() -> None:
+    """Every Python and system that the metadata name, and on Linux the very script of CI."""
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    metadata = (ROOT / "pyproject.toml").read_text()
+    promised = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', metadata)
+    listed = re.search(r"python: \[(.*)\]", workflow)
+    assert listed is not None
+    assert re.findall(r'"([\d.]+)"', listed[1]) == promised == ["3.11", "3.12", "3.13", "3.14"]
+    assert f'requires-python = ">={promised[0]}"' in metadata
+    for system in ("ubuntu", "macos", "windows"):
+        assert f"{system}-latest" in workflow
+    assert "run: .ci/run" in workflow
+    for command in re.findall(r"python dev\.py (\S+)", workflow):
+        assert f'    "{command}": ' in (ROOT / "dev.py").read_text()
+
+
+def test_tests_that_need_posix_exist() -> None:
+    from tests.conftest import NEEDS_POSIX
+
+    assert [name for name in NEEDS_POSIX if not (ROOT / "tests" / name).exists()] == []
+
+
+def test_the_citation_is_of_this_version() -> None:
+    import covgame
+
+    assert f"\nversion: {covgame.__version__}\n" in (ROOT / "CITATION.cff").read_text()

@@ -205,7 +205,7 @@ def test_a_target_file_is_read(tmp_path: Path) -> None:
         ("[1, 2", "not valid JSON"),
         ("[]", "JSON object"),
         ('{"format": "covgame-target/1", "cells": [[0, 0, 0, NaN]]}', "NaN"),
-        ('{"format": "covgame-target/1", "format": "x", "cells": []}', "'format' stands twice"),
+        ('{"format": "covgame-target/1", "format": "x", "cells": []}', "'format' appears twice"),
         ({"cells": []}, "format"),
         ({"format": "covgame-target/2", "cells": []}, "format"),
         (target_file(other=1), "other"),

@@ -43,7 +43,7 @@ from covgame.targets.requests import cells, proportional, uniform
 from covgame.targets.target import Target
 from covgame.types import END, Policy, Shape
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "END",

@@ -17,7 +17,7 @@ The state is a number; a text in its place names a group, or a state that has no
 
 
 class CovgameError(Exception):
-    """Anything that covgame refuses or fails to do, said in one sentence."""
+    """Anything that covgame refuses or fails to do; the message is one sentence."""
 
     exit_code = 1
 
@@ -26,7 +26,7 @@ class CovgameError(Exception):
 
 
 class BadInput(CovgameError):
-    """What was asked for makes no sense as it stands; the sentence says what to change."""
+    """What was asked for makes no sense; the message says what to change."""
 
     exit_code = 2
 
@@ -47,7 +47,7 @@ class MissingExtra(BadInput):
 
 
 class UnreachableTarget(BadInput):
-    """Required cells that no policy reaches, so that no number of episodes covers them."""
+    """Required cells that no policy reaches, so no number of episodes covers them."""
 
     SHOWN = 5
 

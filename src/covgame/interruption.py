@@ -21,9 +21,11 @@ from typing import Any, ClassVar
 from covgame.errors import EnvironmentFailed, OutOfTime, StorageFailed
 
 SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    if hasattr(signal, name)
 )
-"""Ctrl-C, being told to end, and a terminal that is gone (which Windows does not know)."""
+"""Ctrl-C, being told to end, a terminal that is gone, and on Windows Ctrl-Break."""
 
 
 PR_SET_PDEATHSIG = 1

@@ -91,5 +91,5 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {repeated!r} stands twice in one object")
+        raise ValueError(f"the key {repeated!r} appears twice in one object")
     return content

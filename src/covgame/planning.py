@@ -26,7 +26,7 @@ from covgame.targets.groups import Grouped
 from covgame.targets.reaching import drop_rarely_reached
 from covgame.targets.requests import Listed, Request, Uniform, parse_request
 from covgame.targets.target import Target
-from covgame.types import FloatHSA, Policy
+from covgame.types import ANY, FloatHSA, Policy
 
 SHOWN = 10
 DOUBTFUL_GAP = 1e-3
@@ -35,7 +35,7 @@ MACHINE_PRECISION = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The price of a target: phi*, the bounds around it, the dearest cells, the policy."""
+    """What a target costs: phi*, the bounds around it, the most expensive cells, the policy."""
 
     environment: str
     model: TabularMDP
@@ -87,7 +87,7 @@ class Plan:
         return int((self.target.support & reachable).sum())
 
     def dearest(self, most: int = SHOWN) -> list[tuple[Row, float]]:
-        """The requirements whose next visit costs most: (row, episodes), dearest first."""
+        """The requirements whose next visit costs most, as (row, episodes)."""
         return self.min_flow.dearest(most)
 
     def to_dict(self, most: int = SHOWN) -> dict[str, Any]:
@@ -152,7 +152,8 @@ class Plan:
         visits = f"{number(self.target.counts.sum())} visits"
         if self.target.per_cell.all():
             return f"{self.cells:,} of {self.model.shape.cells:,} cells, {visits} in all"
-        return f"{len(self.target):,} groups over {self.cells:,} cells, {visits} in all"
+        rows = f"{len(self.target):,} {kind_of_rows(self.target)}"
+        return f"{rows} over {self.cells:,} cells, {visits} in all"
 
     def _episodes(self) -> str:
         lower, upper = number(self.min_flow.lower), number(self.min_flow.upper)
@@ -171,7 +172,7 @@ class Plan:
         )
 
     def dearest_facts(self, most: int = SHOWN) -> list[tuple[str, str]]:
-        """(price, cell in words), dearest first."""
+        """(price, cell in words), the most expensive first."""
         return [
             (number(price), self.model.names.describe(row)) for row, price in self.dearest(most)
         ]
@@ -317,6 +318,18 @@ def resolve_target(
 def _finite(value: float | None) -> float | None:
     """JSON knows no infinity."""
     return value if value is not None and np.isfinite(value) else None
+
+
+def kind_of_rows(target: Target) -> str:
+    """What the rows of a target are, in the plural."""
+    if target.per_cell.all():
+        return "cells"
+    if target.of_group.any():
+        return "groups" if target.of_group.all() else "rows"
+    stages, actions = target.rows[:, 0], target.rows[:, 2]
+    if (stages == ANY).all() and (actions != ANY).all():
+        return "state-action pairs"
+    return "states" if (stages == ANY).all() and (actions == ANY).all() else "rows"
 
 
 def number(value: float) -> str:

@@ -76,7 +76,7 @@ def bench(
         show(_show(results))
     if not complete:
         if not quiet:
-            say("interrupted; all is saved, the same command goes on")
+            say("interrupted; everything is saved, the same command goes on")
         sys.exit(INTERRUPTED)
 
 
@@ -191,7 +191,7 @@ def _report(
     written = []
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "tables.md").write_text(_show(results) + "\n")
+        (out / "tables.md").write_text(_show(results) + "\n", encoding="utf-8")
         written.append(out / "tables.md")
     for folder in filter(None, (out, figures)):
         from covgame.comparison.figures import draw_all

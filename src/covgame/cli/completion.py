@@ -101,7 +101,7 @@ def _own(said: str) -> Iterator[str]:
         return
     path = Path(*module.split(".")).with_suffix(".py")
     try:
-        content = ast.parse(path.read_text())
+        content = ast.parse(path.read_bytes())
     except (OSError, ValueError, SyntaxError):
         return
     for node in content.body:

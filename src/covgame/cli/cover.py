@@ -40,7 +40,7 @@ from covgame.sources.environments import as_environment
     type=click.Choice(["default", "paper"]),
     default="default",
     show_default=True,
-    help="How to play: as we recommend, or Algorithm 1 to the letter.",
+    help="How to play: as we recommend, or Algorithm 1 of the paper to the letter.",
 )
 @click.option(
     "--delta",
@@ -49,27 +49,27 @@ from covgame.sources.environments import as_environment
     show_default=True,
     help="Probability with which the paper's bounds may fail (preset paper).",
 )
-@click.option("--max-episodes", type=int, help="Stop after so many episodes (exit code 3).")
+@click.option("--max-episodes", type=int, help="Stop after this many episodes (exit code 3).")
 @click.option(
     "--play",
     "how",
     type=click.Choice(["exact", "lazy", "counts"]),
     default="exact",
     show_default=True,
-    help="Plan before every episode, in batches, or play a model by its visit counts alone.",
+    help="Plan before every episode; plan in batches; or draw visit counts instead of episodes.",
 )
 @click.option(
     "--stage-dependent",
     is_flag=True,
-    help="Do not pool what is learnt over stages, also where the environment is stationary.",
+    help="Learn every stage separately, even if ENV behaves alike at all of them.",
 )
 @click.option(
     "--planner",
-    help="py:MODULE:NAME, a planner (or peer) of your own in the place of ours.",
+    help="py:MODULE:NAME, a planner (or peer) of your own instead of ours.",
 )
 @click.option(
     "--adversary",
-    help="py:MODULE:NAME, an adversary of your own in the place of ours.",
+    help="py:MODULE:NAME, an adversary of your own instead of ours.",
 )
 @click.option(
     "--exact-bound",

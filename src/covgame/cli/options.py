@@ -31,7 +31,9 @@ class RunPath(click.Path):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         if value == "":
-            self.fail("it names the folder of the run; leave it out, or say which", param, ctx)
+            self.fail(
+                "it names the folder for the run: give a name, or leave the option out", param, ctx
+            )
         return super().convert(value, param, ctx)
 
 
@@ -70,8 +72,8 @@ def common_options(command: Command) -> Command:
 
     for option in (
         click.option("--debug", is_flag=True, help="Show the traceback of an error."),
-        click.option("--quiet", is_flag=True, help="No messages on standard error."),
-        click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output."),
+        click.option("--quiet", is_flag=True, help="Print no messages on standard error."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ):
         guarded = option(guarded)
     return guarded  # type: ignore[return-value]
@@ -114,9 +116,9 @@ def world_and_target(command: Command, *, required: bool = True) -> Command:
             type=float,
             default=0.0,
             show_default=True,
-            help="Leave out cells that no policy reaches with this probability.",
+            help="Leave out what no policy reaches with at least this probability.",
         ),
-        click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
+        click.option("--horizon", type=int, help="Most steps of an episode, if ENV does not say."),
         click.option(
             "--target",
             required=required,
@@ -135,9 +137,9 @@ def reading_options(command: Command) -> Command:
         click.option(
             "--keep-observations",
             is_flag=True,
-            help="Record raw observations too, beside the numbers of states.",
+            help="Record the raw observations as well.",
         ),
-        click.option("--actions", help="grid:N, so many values of each real number of an action."),
+        click.option("--actions", help="For actions that are real numbers: grid:N tries N values."),
         click.option(
             "--states",
             help="What counts as a state: bins:12x8, bins:12[-1.2,0.6]x8[-1,1], round:2, "
@@ -155,7 +157,7 @@ def failure_options(command: Command, *, resumed: bool = False) -> Command:
             "--step-timeout",
             type=float,
             metavar="SECONDS",
-            help="What a step may take; ENV then plays in a process of its own, which is replaced "
+            help="Time limit of a step. ENV then runs in a process of its own, which is replaced "
             "when it hangs or dies.",
         ),
         click.option(
@@ -163,8 +165,8 @@ def failure_options(command: Command, *, resumed: bool = False) -> Command:
             type=click.Choice(["stop", "record", "avoid"]),
             default=None if resumed else "stop",
             show_default=not resumed,
-            help="When ENV fails: try the episode again, up to three times, and stop; or take it "
-            "for the end of the episode and go on; or avoid that action there as well.",
+            help="When ENV fails: try the episode again, three times in all, then stop; or count "
+            "the failure as the end of the episode and go on; or also avoid that action there.",
         ),
     ):
         command = option(command)
@@ -228,22 +230,20 @@ def learning_options(command: Command) -> Command:
         click.option(
             "--most-states",
             type=int,
-            help="An upper bound on the number of states, those where episodes end included, where "
-            "ENV only shows them as it goes.",
+            help="An upper bound on the number of states, including those in which episodes end; "
+            "needed where states are discovered on the way.",
         ),
         click.option(
             "--most-successors",
             type=int,
-            help="No state and action lead to more different successors (the end is one).",
+            help="No state and action leads to more different states (the end counts as one).",
         ),
         click.option(
             "--stage-dependent",
             is_flag=True,
-            help="Do not pool what is learnt over stages, also where ENV is stationary.",
+            help="Learn every stage separately, even if ENV behaves alike at all of them.",
         ),
-        click.option(
-            "--force", is_flag=True, help="Begin also what is not likely to end in a lifetime."
-        ),
+        click.option("--force", is_flag=True, help="Start even if it is unlikely ever to finish."),
         click.option(
             "--scale",
             type=float,
@@ -251,19 +251,21 @@ def learning_options(command: Command) -> Command:
             show_default=True,
             help="Multiply the paper's thresholds; below 1 nothing is guaranteed.",
         ),
-        click.option("--max-episodes", type=int, help="Stop after so many episodes (exit code 3)."),
+        click.option(
+            "--max-episodes", type=int, help="Stop after this many episodes (exit code 3)."
+        ),
         click.option(
             "--play",
             "how",
             type=click.Choice(["exact", "counts"]),
-            help="Episode by episode, or a model by its visit counts alone (as --preset paper).",
+            help="Play episodes, or draw the visit counts of many at once (simulated worlds only).",
         ),
         click.option(
             "--preset",
             type=click.Choice(["certified", "paper"]),
             default="certified",
             show_default=True,
-            help="Whose confidence sets and stopping rule.",
+            help="Which confidence sets and stopping rule.",
         ),
         click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run."),
         click.option(
@@ -273,8 +275,10 @@ def learning_options(command: Command) -> Command:
             show_default=True,
             help="Probability with which the answer may be wrong.",
         ),
-        click.option("--epsilon", type=float, required=True, help="How good it has to be."),
-        click.option("--horizon", type=int, help="Number of stages, where ENV leaves it open."),
+        click.option(
+            "--epsilon", type=float, required=True, help="How far from the best it may be."
+        ),
+        click.option("--horizon", type=int, help="Most steps of an episode, if ENV does not say."),
         click.argument("env", shell_complete=complete_env),
     ):
         command = option(command)
@@ -300,6 +304,6 @@ def parse_columns(text: str | None) -> dict[str, str] | None:
         if not (equals and ours and theirs):
             raise BadInput(f"--columns {text}: write ours=theirs, such as state=s, not {part!r}")
         if ours in found:
-            raise BadInput(f"--columns {text}: {ours} stands there twice")
+            raise BadInput(f"--columns {text}: {ours} is given twice")
         found[ours] = theirs
     return found

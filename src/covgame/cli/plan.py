@@ -35,7 +35,7 @@ LARGE_FOR_FUNCTIONALS = 2_000
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="How many of the dearest cells to show.",
+    help="How many of the most expensive cells to show.",
 )
 @click.option(
     "--all-bounds",
@@ -67,7 +67,7 @@ def plan(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """What covering costs on a known model: phi*, bounds, the dearest cells, the policy.
+    """What covering costs on a known model, why, and the policy that does it.
 
     \b
     ENV is a family (covgame envs), gym:NAME or a covgame-mdp/1 file.
@@ -152,9 +152,9 @@ def _compare(environment: Environment, epsilon: float) -> tuple[dict[str, Any], 
 def _show(name: str, found: Functionals) -> str:
     pedel = "-" if found.pedel is None else number(found.pedel)
     value_gap = "none" if found.value_gap is None else number(found.value_gap)
-    policy_gap = "0 (the best has a twin)"
+    policy_gap = "0 (several policies are best)"
     if found.policy_gap is None:
-        policy_gap = "none (there is one policy only)"
+        policy_gap = "none (there is only one policy)"
     elif found.policy_gap:
         policy_gap = number(found.policy_gap)
     lines = [

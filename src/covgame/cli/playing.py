@@ -54,14 +54,14 @@ def _solve(run: Coverage, quiet: bool) -> None:
     if not run.settings.exact_bound or run.min_episodes_is != "lower bound":
         return
     cells = run.target.shape.cells
-    say_unless(quiet, f"now phi*, a linear program over {cells:,} cells; all else is saved")
+    say_unless(quiet, f"computing phi*, a linear program over {cells:,} cells; the run is saved")
     try:
         solved_as_asked(run)
     except KeyboardInterrupt:
-        say_unless(quiet, "phi* was not waited for; what follows has a lower bound in its place")
+        say_unless(quiet, "phi* was not computed; the answer has a lower bound instead")
         run.stopped = "interrupted"
     except SolverFailed as error:
-        say_unless(quiet, f"phi* cannot be computed, a lower bound stands in its place: {error}")
+        say_unless(quiet, f"phi* cannot be computed; the answer has a lower bound instead: {error}")
 
 
 def _break_off(run: Run, as_json: bool, quiet: bool) -> NoReturn:
@@ -70,7 +70,7 @@ def _break_off(run: Run, as_json: bool, quiet: bool) -> NoReturn:
         from covgame.runs.aftermath import answer_from_files
 
         print_json(answer_from_files(run.path, "interrupted", None))
-    say_unless(quiet, f"interrupted; all is saved, go on with: {run.resume_command}")
+    say_unless(quiet, f"interrupted; everything is saved, go on with: {run.resume_command}")
     sys.exit(INTERRUPTED)
 
 
@@ -92,5 +92,5 @@ def leave(run: Run, quiet: bool) -> NoReturn:
     elif code and not quiet:
         why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
         more = {3: " --max-episodes N", 4: _around(run)}.get(code, "")
-        say(f"{why}; all is saved, go on with: {run.resume_command}{more}")
+        say(f"{why}; everything is saved, go on with: {run.resume_command}{more}")
     sys.exit(code)

@@ -235,7 +235,7 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
             answer_interrupted()
         _exit(code)
     answer = _answer(folder, what_happened) if as_json or code != INTERRUPTED else None
-    saved = "all is saved"
+    saved = "everything is saved"
     if answer is not None and code != INTERRUPTED:
         saved = f"{answer['episodes']:,} episodes are saved"
         sentence = answer.get("failure") or sentence
@@ -267,7 +267,7 @@ def _answer(folder: Path, what_happened: Ended) -> dict[str, Any] | None:
             if what_happened.code == INTERRUPTED:
                 stopped = "interrupted"
             failure = what_happened.sentence if stopped == "failed" else None
-            with os.fdopen(tell, "w") as pipe:
+            with os.fdopen(tell, "w", encoding="utf-8") as pipe:
                 json.dump(answer_from_files(folder, stopped, failure), pipe, allow_nan=False)
         os._exit(0)
     os.close(tell)

@@ -27,8 +27,8 @@ def renewed(text: str, made: Callable[[str], str | None]) -> str:
 
 def update_page(page: Path, tables: Mapping[str, str]) -> bool:
     """Write the tables between their markers; returns whether the page has changed."""
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     made = renewed(text, tables.get)
     if made != text:
-        page.write_text(made)
+        page.write_text(made, encoding="utf-8")
     return made != text

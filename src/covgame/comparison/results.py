@@ -60,7 +60,7 @@ class Journal:
         done: dict[str, list[Result]] = {}
         if not self.path.exists():
             return done
-        for line in self.path.read_text(errors="replace").splitlines():
+        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 content = json.loads(line)
                 done[content["experiment"]] = [Result(**row) for row in content["rows"]]
@@ -72,7 +72,7 @@ class Journal:
         """Write down one experiment."""
         results = [_result(experiment, row) for row in rows]
         line = json.dumps({"experiment": experiment.key, "rows": [vars(r) for r in results]})
-        with self.path.open("a") as file:
+        with self.path.open("a", encoding="utf-8") as file:
             if file.tell() and not _ends_with_newline(self.path):
                 file.write("\n")
             file.write(line + "\n")

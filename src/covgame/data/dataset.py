@@ -306,7 +306,7 @@ def open_all(
     if numbering is None:
         numbering = _numbering(origins, environment, states)
     elif states is not None:
-        raise BadInput("whoever numbers states has said already what counts as one")
+        raise BadInput("these states have numbers already; leave out --states")
     if environment is not None and horizon is None:
         horizon = environment.horizon
     found = [
@@ -395,7 +395,7 @@ def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
         files = files_in(place) if place.is_dir() else []
         if not files:
             raise BadInput(
-                f"{path} holds no episodes; a run that is played by counts keeps none, play it "
+                f"{path} holds no episodes; a run of --play counts keeps none, play it "
                 "with --play exact"
             )
         horizon, names, keys = (

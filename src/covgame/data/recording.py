@@ -93,7 +93,9 @@ class Recording:
         from covgame.store.reading import RecordedEpisodes
 
         if folder.manifest.get("play") == "counts" and not folder.episodes.is_dir():
-            raise BadInput(f"{folder.path} was played by counts, so it has no episodes to export")
+            raise BadInput(
+                f"{folder.path} was made by --play counts, so it has no episodes to export"
+            )
         shape, names = _shape(folder), folder.load_names()
         kept = folder.manifest.get("observation_space")
         recorded = RecordedEpisodes(folder.episodes, shape, names, kept)

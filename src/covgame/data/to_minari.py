@@ -69,7 +69,7 @@ def enter_namespaces(place: Path, dataset_id: str) -> None:
     for _ in dataset_id.split("/")[1:]:
         folder = folder.parent
         if not (folder / NAMESPACE).exists():
-            (folder / NAMESPACE).write_text("{}")
+            (folder / NAMESPACE).write_text("{}", encoding="utf-8")
 
 
 # ----------------------------------------------------------------------------------- episodes
@@ -174,7 +174,7 @@ def write_minari(recording: Recording, draft: Path, dataset_id: str) -> None:
         writer.file.close()
     about = _metadata(recording, writer, dataset_id)
     about["dataset_size"] = round(path.stat().st_size / 1e6, 1)
-    (data / "metadata.json").write_text(json.dumps(about, indent=1))
+    (data / "metadata.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
 # ----------------------------------------------------------------------------------- metadata

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from covgame.planning import number
-from covgame.types import ANY
+from covgame.planning import kind_of_rows, number
 
 if TYPE_CHECKING:
     from covgame.data.audit import Audit
@@ -74,18 +73,10 @@ def _extent(audit: Audit) -> str:
 
 def _kind(audit: Audit) -> str:
     """What the rows of the target are."""
-    target = audit.target
     if audit.asked.moves is not None:
         return "state-action pairs with all their outcomes"
-    if target.per_cell.all():
-        return "cells (stage, state, action)"
-    if target.of_group.all():
-        return "groups"
-    if (target.rows[:, 0] == ANY).all() and (target.rows[:, 2] != ANY).all():
-        return "state-action pairs"
-    if (target.rows[:, 0] == ANY).all() and (target.rows[:, 2] == ANY).all():
-        return "states"
-    return "rows"
+    kind = kind_of_rows(audit.target)
+    return "cells (stage, state, action)" if kind == "cells" else kind
 
 
 def _model(audit: Audit) -> str:

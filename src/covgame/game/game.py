@@ -31,7 +31,7 @@ Revise = Callable[[int, int], Policy | None]
 
 
 class EpisodeSource(Protocol):
-    """All that an algorithm may know of the world."""
+    """All that an algorithm may know about the world: it plays policies."""
 
     @property
     def shape(self) -> Shape:

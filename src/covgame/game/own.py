@@ -40,7 +40,7 @@ class Rollout(Protocol):
 
 
 class Peer(Protocol):
-    """Somebody who explores by counts alone."""
+    """A method that explores by looking at the visit counts alone."""
 
     def ask(self, counts: Counts) -> Rollout | Policy:
         """What to play next: a policy for one episode, or for several."""

@@ -134,7 +134,7 @@ def _left_out(folder: RunFolder, asked: CoverManifest, arrays: Arrays) -> LeftOu
         rows = arrays.get("left_out_rows", np.zeros((0, 3), dtype=np.int64)).reshape(-1, 3)
     found = {tuple(row) for row in rows.tolist()}
     if found and not asked.min_reach:
-        raise BadInput(f"{folder.path}: {COUNTS} leaves out rows, and nobody has asked for that")
+        raise BadInput(f"{folder.path}: {COUNTS} leaves out rows that nobody asked to leave out")
     older = [row[:3] for row in asked.unreachable if isinstance(row[1], int)]
     return found | {tuple(ANY if i is None else i for i in row) for row in older}  # type: ignore[misc]
 

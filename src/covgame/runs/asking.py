@@ -238,7 +238,7 @@ def _by_label(listed: Listed, source: Source) -> SeenLabels:
                 f"(0 to {shape.actions - 1})"
             )
         if (h, s, action) in rows:
-            raise BadInput(f"{where}: this row stands there already")
+            raise BadInput(f"{where}: this row appears twice")
         rows[h, s, action] = count
     wanted = tuple((h, s, a, count) for (h, s, a), count in rows.items() if count > 0)
     return SeenLabels(wanted, lambda: source.state_labels or [])

@@ -28,6 +28,7 @@ from covgame.pac.error_bounds import (
 from covgame.pac.homogeneity import TRUNCATED, difference, share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
+from covgame.runs.assumptions import in_words
 from covgame.runs.claims import data_hash
 from covgame.runs.given import Given, load_given
 from covgame.runs.text import NOT_AHEAD
@@ -46,12 +47,12 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Checked:
-    """A claim that holds, as it was computed anew."""
+    """A claim that holds, as it was computed again from the data."""
 
     claim: str
     episodes: int
     numbers: dict[str, Any]
-    believed: dict[str, Any] = field(default_factory=dict)  # what the data cannot show
+    believed: dict[str, Any] = field(default_factory=dict)  # assumed: data cannot show it
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON answer of ``covgame certify``."""
@@ -62,13 +63,13 @@ class Checked:
         """What holds, as (label, value) lines for people."""
         facts = [
             ("claim", f"{self.claim}: it holds"),
-            ("data", f"{number(self.episodes)} episodes, counted anew"),
+            ("data", f"{number(self.episodes)} episodes, counted again"),
             *((name, number(value)) for name, value in self.numbers.items()),
         ]
-        if self.believed:
-            believed = ", ".join(f"{name} {value}" for name, value in self.believed.items())
-            facts.append(("believed", believed))
-        return facts
+        if "delta" in self.believed:
+            facts.append(("wrong", f"with probability {self.believed['delta']:g} at most"))
+        assumed = in_words(self.believed)
+        return facts + [("assumed" if not place else "", one) for place, one in enumerate(assumed)]
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts())
@@ -80,14 +81,15 @@ class Checked:
 def certify(path: str | Path) -> Checked:
     """Check what a run claims, from its data alone.
 
-    The recorded episodes are counted anew, and the claim is computed again from that. Nothing that
-    the run remembers is believed.
+    The recorded episodes are counted again, and the claim is computed from that. Nothing that the
+    run concluded is relied on.
 
     Args:
         path: The folder of a run.
 
     Returns:
-        What holds: ``claim``, ``episodes``, ``numbers``, and in ``believed`` what data cannot show.
+        What holds: ``claim``, ``episodes``, ``numbers``, and in ``believed`` what had to be assumed
+        because data cannot show it.
 
     Raises:
         BadInput: The claim does not hold, or there is none; the sentence says which.

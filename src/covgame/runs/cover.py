@@ -73,17 +73,16 @@ def cover(
         preset: ``"default"``, as we recommend, or ``"paper"``, Algorithm 1 to the letter.
         delta: The probability with which bounds may fail (``preset="paper"``, and ``min_reach`` on
             an environment without a transition table).
-        stage_dependent: Do not pool what is learnt over stages, also where the environment is
-            stationary.
-        min_reach: Leave out what no policy reaches with this probability.
-        max_episodes: Stop after so many episodes; ``run.covered`` says whether it was enough.
-        play: ``"exact"`` plans before every episode, ``"lazy"`` in batches, and ``"counts"`` plays
-            a simulated model by its visits alone: any number of episodes at once, none recorded.
-        planner: A planner or peer of your own in the place of ours: an object, or
-            ``"py:module:name"``.
+        stage_dependent: Learn every stage separately, even if the environment behaves alike at all
+            of them.
+        min_reach: Leave out what no policy reaches with at least this probability.
+        max_episodes: Stop after this many episodes; ``run.covered`` says whether it was enough.
+        play: ``"exact"`` plans before every episode, ``"lazy"`` plans in batches, and ``"counts"``
+            draws the visits of many episodes of a simulated model at once; no episode is recorded.
+        planner: A planner or peer of your own instead of ours: an object, or ``"py:module:name"``.
         adversary: The same for the adversary.
-        keep_observations: Record raw observations too, beside the numbers of states;
-            ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
+        keep_observations: Record the raw observations as well; ``run.episodes()`` has them as
+            ``episode.observations``. Needs a folder, ``out``.
         on_failure: What to do when the environment fails: ``"stop"`` tries the episode again, with
             other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
             end of the episode and goes on; ``"avoid"`` as well, and does not take
@@ -116,7 +115,7 @@ def cover(
         the model is known) and ``run.min_episodes_is`` (``"exact"`` or ``"lower bound"``).
 
     Raises:
-        BadInput: What was asked for makes no sense as it stands; the sentence says what to change.
+        BadInput: What was asked for makes no sense; the message says what to change.
         EnvironmentFailed: The environment raised an error. What was played is saved.
         KeyboardInterrupt: After Ctrl-C, when all is saved.
 

@@ -112,8 +112,7 @@ def _check_unchanged(data: Dataset, steps: int) -> None:
     """Data are read several times; somebody may be writing them."""
     if steps != data.n_steps:
         raise BadInput(
-            f"{data.name} has changed while it was read; wait until whoever writes it is done, or "
-            "make a copy"
+            f"{data.name} has changed while it was read; wait until it is complete, or make a copy"
         )
 
 

@@ -55,7 +55,7 @@ def explore(
     progress: Callable[[Exploration], None] | bool | None = None,
     live: bool = False,
 ) -> Exploration:
-    """Explore without a reward, until the learnt model is good enough for any.
+    """Explore without a reward until the learnt model is good enough for any reward.
 
     Afterwards ``run.model.plan(reward)`` loses at most epsilon against the best policy, whatever
     the reward, with probability 1 - delta.
@@ -110,7 +110,7 @@ def explore(
         ``run.phases``.
 
     Raises:
-        BadInput: What was asked for makes no sense as it stands; the sentence says what to change.
+        BadInput: What was asked for makes no sense; the message says what to change.
         TooLarge: It would take more episodes than anybody can play; the sentence says how many.
         EnvironmentFailed: The environment raised an error. What was played is saved.
 
@@ -222,7 +222,7 @@ def identify(
         ``upper``), ``run.n_episodes``, ``run.phases``.
 
     Raises:
-        BadInput: What was asked for makes no sense as it stands; the sentence says what to change.
+        BadInput: What was asked for makes no sense; the message says what to change.
         TooLarge: It would take more episodes than anybody can play; the sentence says how many.
         EnvironmentFailed: The environment raised an error, or paid outside ``reward_range``.
 

@@ -410,7 +410,7 @@ class Identification(LearningRun):
             ("policy", f"{kind}{where}"),
             (
                 "value",
-                f"at least {number(found.lower)}; the best has at most {number(found.upper)}",
+                f"at least {number(found.lower)}; no policy has more than {number(found.upper)}",
             ),
             ("gap", f"at most {number(found.gap)}"),
         ]

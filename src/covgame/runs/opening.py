@@ -121,7 +121,7 @@ def resume(
     progress: Callable[[Any], None] | bool | None = None,
     live: bool = False,
 ) -> Any:
-    """Go on where a stopped or killed run was; a finished one is returned as it is.
+    """Continue a run that was stopped or killed; a finished one is returned as it is.
 
     Args:
         path: The folder of a run.
@@ -188,7 +188,7 @@ def take_up(
 
 
 def learnt_model(path: str | Path) -> LearntModel:
-    """What a run has learnt of its world, as far as it got.
+    """What a run has learnt about its environment so far.
 
     Args:
         path: The folder of a run of any command.
@@ -222,7 +222,7 @@ def recommended(path: str | Path, shape: Shape) -> Policy | None:
     except (ValueError, TypeError, IndexError):
         fits = False
     if not fits:
-        raise BadInput(f"{folder.path / RESULT} is damaged: its policy is none")
+        raise BadInput(f"{folder.path / RESULT} is damaged: it holds no valid policy")
     return policy
 
 

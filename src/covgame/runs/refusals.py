@@ -145,8 +145,8 @@ def check_can_be_counted(environment: Environment) -> None:
     """Only a simulated model is played by its visits."""
     if environment.opener is not None:
         raise BadInput(
-            f"{environment.name} is played step by step; only models, families and files are "
-            "played by counts (covgame envs NAME --save FILE writes a table as a model file)"
+            f"{environment.name} is played step by step; --play counts needs a family or a model "
+            "file (covgame envs NAME --save FILE writes a table as a model file)"
         )
 
 
@@ -154,8 +154,8 @@ def check_has_confidence_sets(environment: Environment, source: Source) -> None:
     """Certificates need numbered states, and to know what is forbidden."""
     if source.discovers_states and source.most_states is None:
         raise BadInput(
-            f"{environment.name} only shows its states as it goes, and confidence sets have to "
-            "know how many there can be: say an upper bound, --most-states N"
+            f"the states of {environment.name} are discovered on the way, and a certificate needs "
+            "to know how many there can be; give an upper bound: --most-states N"
         )
     if isinstance(source, SimulatedSource) or environment.model is not None:
         return
@@ -191,9 +191,9 @@ def check_possible(run: Run, forecast: Forecast, *, force: bool) -> None:
         return
     instead = (
         f"save its table (covgame envs {run.environment.name} --horizon {run.environment.horizon} "
-        "--save model.json) and play that by counts"
+        "--save model.json) and use --play counts on that"
         if external
-        else "play by counts (--play counts)"
+        else "use --play counts"
     )
     raise TooLarge(
         f"{said}, and episodes are played one by one here; use --preset certified, {instead}, "

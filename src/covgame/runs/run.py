@@ -78,7 +78,7 @@ class Outlook:
 
 @dataclass(eq=False)
 class Run(ABC):
-    """What the loop, the store and the reports know of a run."""
+    """What all runs have in common: their episodes, counts, model and answer."""
 
     environment: Environment
     settings: Settings
@@ -286,7 +286,7 @@ class Run(ABC):
                 "the episodes of a run are kept in its folder, and it has none: say out="
             )
         if self.by_counts:
-            raise BadInput(f"{self.folder.path} was played by counts, so it has no episodes")
+            raise BadInput(f"{self.folder.path} was made by --play counts, so it has no episodes")
         shape = Shape(self.source.shape.horizon, self.n_states, self.source.shape.actions)
         space = self.folder.manifest.get("observation_space")
         return RecordedEpisodes(self.folder.episodes, shape, self.names, space)

@@ -155,7 +155,7 @@ def _name_in(folder: RunFolder) -> str:
     name: str = folder.manifest["environment"]
     kind = name.partition(":")[0]
     if kind not in ("gym", "gw", "py", *FAMILIES):
-        raise BadInput(f"{folder.path / MANIFEST} names no environment that there is: {name}")
+        raise BadInput(f"{folder.path / MANIFEST} names an environment that does not exist: {name}")
     return name
 
 

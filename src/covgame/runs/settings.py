@@ -86,7 +86,7 @@ class CoverSettings:
         check_choice("--engine", self.engine, get_args(Engine))
         check_workers(self)
         if self.on_failure == "avoid" and self.play == "lazy":
-            raise BadInput("to avoid what fails is to plan anew; use --play exact")
+            raise BadInput("--on-failure avoid plans again after every failure; use --play exact")
         if not 0 <= self.min_reach <= 1:
             raise BadInput(f"--min-reach is a probability, not {self.min_reach!r}")
         object.__setattr__(self, "seed", int(self.seed))
@@ -165,7 +165,7 @@ class LearnSettings:
         check_care(self.on_failure, self.step_timeout)
         if self.on_failure == "avoid":
             raise BadInput(
-                f"a guarantee is about all actions, so that {self.command} cannot avoid any; use "
+                f"a guarantee is about all actions, so {self.command} cannot avoid any; use "
                 "--on-failure record, which takes a failure for the end of an episode"
             )
         self._check_choices()
@@ -180,4 +180,6 @@ class LearnSettings:
         if self.preset == "paper" and self.most_states is not None:
             raise BadInput("--most-states belongs to --preset certified")
         if self.prune and self.play == "counts":
-            raise BadInput("pruning looks at episodes, and by counts there are none; play exact")
+            raise BadInput(
+                "pruning looks at episodes, and --play counts has none; use --play exact"
+            )

@@ -11,7 +11,7 @@ from covgame.game.progress import progress_of
 from covgame.notebook import rows_table
 from covgame.pac.tasks import PhaseReport
 from covgame.plain import plain
-from covgame.planning import number
+from covgame.planning import kind_of_rows, number
 from covgame.runs.run import Outlook
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 Facts = list[tuple[str, str]]
 
-MAPPED = "its states are covered: one may stand for many real ones, and any of these will do"
+MAPPED = "each state of the map may stand for many real ones; a visit to any of them counts"
 """What covering means where states are somebody's map of observations."""
 
 NOT_AHEAD = (
-    "the data given are whole episodes of this environment, chosen without knowing what would come"
+    "the data given are whole episodes of this environment, none left out because of its outcome"
 )
 """What a certificate takes for granted of data that others collected."""
 
@@ -37,9 +37,7 @@ PHASES_SHOWN = 12
 KINDS_SHOWN = 5
 LONGEST_WAY = 20
 
-WITHOUT_FAILURES = (
-    "what the environment does is the same in episodes that failed, which were set aside"
-)
+WITHOUT_FAILURES = "the environment behaves the same in episodes that failed, which were set aside"
 """What a certificate takes for granted where failures were not recorded as ends of episodes."""
 
 
@@ -108,7 +106,7 @@ def coverage_facts(run: Coverage) -> Facts:
     facts += _mapped(run)
     facts += failure_facts(run)
     if run.growth.cut:
-        facts.append(("cut off", f"{len(run.growth.cut):,} rows that only avoided actions lead to"))
+        facts.append(("cut off", f"{len(run.growth.cut):,} rows reached by avoided actions only"))
     if run.unreachable:
         proved = " (proved from the data)" if run.growth.rare else ""
         facts.append(("left out", f"{len(run.unreachable):,} rows below --min-reach{proved}"))
@@ -149,19 +147,16 @@ def given_facts(run: Run) -> Facts:
 def _extent(run: Coverage) -> str:
     if run.transitions is not None:
         return _transitions(run)
-    rows = "cells" if run.target.per_cell.all() else "groups of cells"
-    named = int(run.target.of_group.sum())
-    if named:
-        rows = "groups" if named == len(run.target) else f"rows ({named:,} groups)"
-    wanted = f"{number(run.target.counts.sum())} visits wanted"
+    rows = kind_of_rows(run.target)
+    wanted = f"{number(run.target.counts.sum())} visits"
     if run.covered:
         return f"all {len(run.target):,} {rows}, {wanted}"
     request = run.growth.request
     if isinstance(request, SeenLabels):
         listed = len(request.rows)
-        return f"{listed - len(run.uncovered):,} of {listed:,} rows of the list"
+        return f"{listed - len(run.uncovered):,} of the {listed:,} rows asked for"
     done = len(run.target) - len(run.uncovered)
-    return f"{done:,} of {len(run.target):,} {rows}, {wanted}"
+    return f"{done:,} of {len(run.target):,} {rows}; {wanted} are asked for in all"
 
 
 def _transitions(run: Coverage) -> str:
@@ -170,7 +165,7 @@ def _transitions(run: Coverage) -> str:
     kind = "that can happen" if run.environment.model is not None else "seen so far"
     if run.covered:
         return f"all {asked:,} transitions {kind}, {often} times each"
-    return f"{asked - lacking:,} of {asked:,} transitions {kind}, {often} times each wanted"
+    return f"{asked - lacking:,} of {asked:,} transitions {kind}; each is asked for {often} times"
 
 
 def _searched() -> str:
@@ -180,8 +175,7 @@ def _searched() -> str:
 def _seen(run: Coverage) -> str:
     visits = run.counts.visits.sum(axis=2)
     states, places = int(visits.any(axis=0).sum()), int((visits > 0).sum())
-    meaning = "all that was seen is meant; what never was may still exist"
-    return f"{states:,}, {places:,} with their stages ({meaning})"
+    return f"{states:,} ({places:,} counting stages apart); there may be others, never seen"
 
 
 def _mapped(run: Coverage) -> Facts:
@@ -204,9 +198,9 @@ def _mapped(run: Coverage) -> Facts:
 
 
 def _found(chance: ByChance) -> str:
-    new = [(chance.new_states, "new states"), (chance.new_rows, "more groups to cover")]
+    new = [(chance.new_states, "new states"), (chance.new_rows, "more rows to cover")]
     found = ", ".join(f"{n:,} {what}" for n, what in new if n) or "nothing new"
-    return f"looked further for {number(chance.episodes)} episodes of random actions: {found}"
+    return f"{number(chance.episodes)} further episodes of random actions found {found}"
 
 
 def _how(run: Coverage) -> str:
@@ -216,19 +210,22 @@ def _how(run: Coverage) -> str:
 def _comparison(run: Coverage) -> str:
     least = number(run.min_episodes or 0.0)
     left = "what the data lack takes " if run.given else ""
-    bound = f"{left}{least} on average for any method that always covers"
-    if run.min_episodes_is == "exact":
-        bound = f"{bound} (phi*)"
-        return f"{bound}: {run.ratio:.3f} times that" if run.covered else bound
-    more = "--exact-bound computes phi* itself"
-    times = f"this run took at most {run.ratio:.3f} times the least possible; "
-    return f"at least {bound}; {times if run.covered else ''}{more}"
+    bound = f"{left}{least} on average"
+    if run.min_episodes_is != "exact":
+        times = f"this run took at most {run.ratio:.3f} times the least possible; "
+        more = "--exact-bound computes phi* itself"
+        return f"at least {bound}; {times if run.covered else ''}{more}"
+    if not run.covered or run.ratio is None:
+        return f"{bound} (phi*)"
+    luck = "; a single run may fall below an average" if run.ratio < 1 else ""
+    return f"{bound} (phi*); this run took {run.ratio:.3f} times as many{luck}"
 
 
 def _estimate(run: Coverage, least: float) -> str:
-    about = f"on what was learnt, about {number(float(f'{least:.2g}'))} episodes are the least"
-    left = " for what the data lacked" if run.given else ""
-    return f"{about}{left}: {run.n_episodes / least:.1f} times that (an estimate, not a bound)"
+    about = f"about {number(float(f'{least:.2g}'))} episodes at least, going by what was learnt"
+    left = ", for what the data lacked" if run.given else ""
+    times = f"this run took {run.n_episodes / least:.1f} times as many"
+    return f"{about}{left}; {times} (an estimate, not a bound)"
 
 
 def _map(run: Coverage) -> list[str]:
@@ -290,7 +287,7 @@ def phases_html(run: LearningRun) -> str:
 def learning_facts(run: LearningRun) -> Facts:
     """What there is to say, as (label, value) lines for people."""
     H, _, A = run.counts.shape.hsa
-    how = "by counts" if run.by_counts else "episode by episode"
+    how = "drawn as visit counts" if run.by_counts else "episode by episode"
     facts: Facts = [
         ("environment", f"{run.environment.name}: {H} stages, {run.n_states} states, {A} actions"),
         ("episodes", f"{number(run.n_episodes)} ({how}, seed {run.settings.seed})"),
@@ -330,8 +327,8 @@ def _share_learnt(run: LearningRun, bounds: list[float]) -> float | None:
 
 
 def _parted(parting: Parting) -> str:
-    after = f"apart after episode {number(parting.episodes)}: {parting.why}"
-    return f"{after}; with --stage-dependent from the beginning it takes fewer episodes"
+    after = f"kept apart since episode {number(parting.episodes)}: {parting.why}"
+    return f"{after}; with --stage-dependent from the start it would take fewer episodes"
 
 
 def describe(phase: PhaseReport) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +36,10 @@ KnownStates = tuple[list[str], list[str] | None]
 """(keys, labels) of states that were discovered before."""
 
 
+CAN_BE_APART = os.name == "posix"
+"""Whether an environment can play in a process of its own (``sources.isolated``)."""
+
+
 @dataclass(frozen=True)
 class Care:
     """How to deal with an environment that may fail."""
@@ -46,13 +51,17 @@ class Care:
 
     @property
     def isolates(self) -> bool:
-        """Whether it plays in a process of its own: it may hang, or has ended a process before."""
-        return self.apart or self.seconds is not None or self.failures.any_death
+        """Whether it plays in a process of its own: it may hang, or has ended a process before.
+
+        Where that is not possible, a run goes on in this process, as it began.
+        """
+        asked = self.apart or self.seconds is not None
+        return asked or (CAN_BE_APART and self.failures.any_death)
 
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """A world one can name. Its model is there for plans and reports, never for learners."""
+    """An environment to play. Its model, if known, serves plans and reports, never learners."""
 
     name: str
     horizon: int

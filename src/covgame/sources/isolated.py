@@ -163,7 +163,9 @@ def start_of(
 ) -> Start:
     """How to start the process: by the environment's name if it has one, or else as a copy."""
     if os.name == "nt":
-        raise BadInput("to watch an environment from outside takes Linux or macOS")
+        raise BadInput(
+            "a process of its own for the environment (--step-timeout) needs Linux or macOS"
+        )
     return by_copy(opener) if name is None else by_name(name, horizon, reading)
 
 

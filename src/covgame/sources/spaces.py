@@ -71,7 +71,7 @@ def _check_box(space: Any, what: str) -> None:
     if not np.issubdtype(space.dtype, np.integer):
         bins = "x".join(["10"] * min(size, 4)) if size <= 4 else "4"
         raise BadInput(
-            f"{what} are {_numbers(size)}, of which hardly one comes twice; say what counts as a "
+            f"{what} are {_numbers(size)}, which hardly ever repeat; say what counts as a "
             f"state: --states bins:{bins} (so many intervals each), round:1 or py:module:function"
         )
     if size > LARGEST_PICTURE:
@@ -79,7 +79,7 @@ def _check_box(space: Any, what: str) -> None:
         raise BadInput(
             f"{what} are pictures ({shape} whole numbers), and nearly every picture would be a "
             "state of its own; say what counts as a state: --states keys:NAME,... or "
-            "py:module:function, or image:hash if every picture is meant"
+            "py:module:function, or image:hash if that is what you want"
         )
 
 

@@ -34,14 +34,14 @@ def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         if sum(one.file_size for one in members) > len(content):
-            raise ValueError("it says to hold more than its size")
+            raise ValueError("it claims to hold more than its size")
         return {one.filename.removesuffix(ENDING): _read(archive, one) for one in members}
 
 
 def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
     with archive.open(member) as file:
         if _bytes_of(file) != member.file_size - file.tell():
-            raise ValueError(f"{member.filename} says to be larger or smaller than it is")
+            raise ValueError(f"{member.filename} claims to be larger or smaller than it is")
     with archive.open(member) as file:
         array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
         return array

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,12 @@ raise the ``OSError`` that a disk would."""
 NEW = os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag, and hardly any links
 DRAFT = ".draft"
+
+ON_WINDOWS = os.name == "nt"
+PATIENCE = 2.0
+"""Seconds: Windows replaces and removes no file that somebody has open, a scanner for one."""
+
+SLICE = 0.02
 
 
 @contextmanager
@@ -50,7 +57,7 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
         finally:
             os.close(file)
         with _operation("rename", path):
-            draft.replace(path)
+            _patiently(lambda: draft.replace(path))
     except BaseException:
         discard(draft)
         raise
@@ -100,7 +107,21 @@ def truncate(file: int, size: int, path: Path) -> None:
 def remove(path: Path) -> None:
     """If it is there."""
     with _operation("unlink", path):
-        path.unlink(missing_ok=True)
+        _patiently(lambda: path.unlink(missing_ok=True))
+
+
+def _patiently(change: Callable[[], object]) -> None:
+    """Do it, on Windows as soon as nobody has the file open any more."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            change()
+        except PermissionError:
+            if not ON_WINDOWS or time.monotonic() > until:
+                raise
+            time.sleep(SLICE)
+        else:
+            return
 
 
 def make_folder(path: Path) -> None:

@@ -190,8 +190,8 @@ def recover(folder: RunFolder) -> Recovered:
         entries = [one for one in found if one.number >= recorded]
         if [one.number for one in entries] != list(range(recorded, recorded + len(entries))):
             raise BadInput(
-                f"{path} does not go on where the episodes in {folder.episodes} end; put them back "
-                f"from a copy, or remove {path}"
+                f"{path} does not continue where the episodes in {folder.episodes} end; put them "
+                f"back from a copy, or remove {path}"
             )
         if entries:
             _name_states(folder, entries)

@@ -10,6 +10,11 @@ from pathlib import Path
 from covgame.errors import BadInput, StorageFailed
 from covgame.store.files import open_file
 
+try:
+    import fcntl
+except ImportError:  # Windows locks bytes of files instead
+    fcntl = None  # type: ignore[assignment]
+
 NAME = ".lock"
 TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
@@ -51,13 +56,11 @@ class WriteLock:
 def _lock(file: int) -> bool:
     """Whether the lock was free; where a file system has no locks, it always is."""
     try:
-        if os.name == "nt":
+        if fcntl is None:
             import msvcrt
 
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         else:
-            import fcntl
-
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         return error.errno not in TAKEN

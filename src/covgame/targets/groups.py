@@ -93,7 +93,7 @@ class Grouped:
 
 
 def groups(function: GroupFunction, count: float, *, tries: int = 1) -> Grouped:
-    """Ask for every value of a function of state and action, each as often, at whatever stage.
+    """Ask for every value of a function of state and action, equally often, at any stage.
 
     Args:
         function: Called with a state and an action as you know them: the state's name or number,

@@ -159,7 +159,7 @@ class Listed:
             where = f"{self.source}: the group {one.name!r}"
             check_count(where, one.count)
             if one.name in names[:number] or len(set(one.pairs)) < len(one.pairs):
-                raise BadInput(f"{where} stands twice, or has a pair twice")
+                raise BadInput(f"{where} appears twice, or has a pair twice")
             for s, a in one.pairs:
                 check_exists((None, s, a), shape, where)
                 members.append((number, int(s) * shape.actions + int(a)))
@@ -177,7 +177,9 @@ class Listed:
             row = check_exists((h, s, a), shape, where)
             check_count(where, count)
             if row in seen:
-                raise BadInput(f"{where}: {describe_row(row)} stands already at cells[{seen[row]}]")
+                raise BadInput(
+                    f"{where}: {describe_row(row)} appears already at cells[{seen[row]}]"
+                )
             seen[row] = place
 
 
@@ -228,7 +230,7 @@ class CellCounts:
 
 
 def uniform(count: float, per: Per = "cell") -> Uniform:
-    """Ask for everything that can be reached, each as often.
+    """Ask for everything that can be reached, equally often.
 
     Args:
         count: Visits; any number from 0 on.

@@ -73,7 +73,7 @@ class Target:
     def of_rows(cls, shape: Shape, rows: IntArray, counts: FloatArray) -> Target:
         """From distinct rows in any order; rows that ask for nothing are left out."""
         if len(np.unique(row_numbers(shape, rows))) < len(rows):
-            raise ValueError("a target holds a row twice")
+            raise ValueError("the same row appears twice in the target")
         asked = counts > 0
         return cls(shape, rows[asked], _addable(counts[asked]))
 

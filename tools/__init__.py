@@ -1,0 +1,1 @@
+"""What turns the repository into something to read and to install: site, notebook, release."""
