@@ -22,6 +22,7 @@ from benchmarks import (
     _learning_tables,
     _results,
     _size_tables,
+    _testing_tables,
     _worker_tables,
 )
 from covgame.comparison.markdown import renewed
@@ -62,6 +63,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **_data_tables.TABLES,
     **_worker_tables.TABLES,
     **_size_tables.TABLES,
+    **_testing_tables.TABLES,
     **TORTURE_TABLES,
 }
 

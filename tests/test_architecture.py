@@ -71,6 +71,7 @@ MAY_IMPORT = {
         "runs",
         "report",
     },
+    "testing": BASE | {"mdp", "targets", "game", "sources", "planning", "runs", "report"},
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
     | {"game", "pac", "runs", "comparison", "data"},
@@ -94,6 +95,8 @@ HEAVY = {
         "data/to_csv.py",
     },
     "ray": {"workers/on_ray.py"},
+    "hypothesis": {"testing/hypothesis_inside.py", "testing/hypothesis_machines.py"},
+    "pytest": set(),
     "rich": {"runs/watching.py"},
     "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},

@@ -387,3 +387,25 @@ def test_tracebacks_are_for_who_asks(tmp_path: Path) -> None:
         assert "--on-failure avoid" in done.stderr
     assert "Traceback" not in plain.stderr
     assert 'raise RuntimeError("the wall' in debug.stderr
+
+
+class Late(Walk):
+    """Fails at one place, with another number every time."""
+
+    def fail(self, place: int, action: str) -> None:
+        if (place, action) == (3, "right"):
+            raise TimeoutError(f"no answer after {self.random.random():.3f} s at 0x{id(self):x}")
+
+
+def test_failures_that_differ_in_numbers_are_one_kind_with_the_shortest_way() -> None:
+    run = cg.cover(Late, "uniform:8/pair", on_failure="record")
+    assert run.covered
+    ((shortest, times),) = run.failures.distinct()
+    assert times == len(run.failures) >= 8
+    assert len({one.error for one in run.failures}) > 1
+    assert len(shortest.path) == min(len(one.path) for one in run.failures)
+    (told,) = run.to_dict()["failures"]
+    assert told["way"] == [run.names.action(action) for _, action in shortest.path]
+    assert told["way"][-1] == "right"
+    assert "3 / right" in told["where"]
+    assert run.to_text().count("TimeoutError") == 1

@@ -66,7 +66,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("command", ["plan", "cover", "explore", "identify", "envs"])
 def test_env_is_completed(command: str) -> None:
-    assert {*FAMILIES, "gym:", "py:", "model.json"} == set(completed(command, ""))
+    assert {*FAMILIES, "gym:", "gw:", "py:", "model.json"} == set(completed(command, ""))
     assert completed(command, "river") == ["riverswim"]
     assert completed(command, "gym:Froz") == ["gym:FrozenLake-v1", "gym:FrozenLake8x8-v1"]
     assert completed(command, "gy") == [f"gym:{name}" for name in GYM]
@@ -77,6 +77,7 @@ def test_env_is_completed(command: str) -> None:
     assert completed(command, "py:broken:") == completed(command, "py:nowhere:") == []
     assert completed(command, "wor") == ["worlds/"]
     assert completed(command, "worlds/") == ["worlds/large.json"]
+    assert completed(command, "gw:mo") == ["gw:model.json"]
     assert completed(command, "./mo") == ["./model.json"]
     assert completed(command, ".hid") == [".hidden.json"]
     assert completed(command, "nowhere/") == []

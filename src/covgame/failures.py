@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,6 +20,9 @@ does not take that action in that state again.
 
 ATTEMPTS = 3
 """How often an episode is begun before the run stops."""
+
+NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
+"""What differs from one occurrence of an error to the next: sizes, times, addresses."""
 
 Then = Literal["set aside", "recorded", "avoided"]
 
@@ -128,11 +132,14 @@ class Failures:
         return self._ended.get(episode)
 
     def distinct(self) -> list[tuple[Failure, int]]:
-        """Each kind of failure once, by its shortest path, with how often it came."""
-        times = Counter((one.state, one.action, one.error) for one in self.all)
+        """Each kind of failure once, by its shortest path, with how often it came.
+
+        A kind is a state, an action, and what the error says, whatever the numbers in it.
+        """
+        kinds = [(one.state, one.action, NUMBER.sub("#", one.error)) for one in self.all]
+        times = Counter(kinds)
         shortest: dict[tuple[int | None, int | None, str], Failure] = {}
-        for one in self.all:
-            kind = (one.state, one.action, one.error)
+        for one, kind in zip(self.all, kinds, strict=True):
             if kind not in shortest or len(one.path) < len(shortest[kind].path):
                 shortest[kind] = one
         return [(one, times[kind]) for kind, one in shortest.items()]
@@ -148,6 +155,7 @@ class Failures:
                 "times": times,
                 "where": one.words(names),
                 "path": [list(step) for step in one.path],
+                "way": [names.action(action) for _, action in one.path],
                 "seed": one.seed,
                 "then": one.then,
             }

@@ -52,6 +52,8 @@ def complete_env(
         return _matching((f"gym:{name}" for name in GYM), incomplete)
     if kind == "py" and colon:
         return _matching(_own(rest), incomplete)
+    if kind == "gw" and colon:
+        return _matching((f"gw:{item.value}" for item in _files(rest)), incomplete)
     if kind in FAMILIES and colon:
         return _matching(_parameters(kind, rest), incomplete)
     families = [
@@ -59,7 +61,8 @@ def complete_env(
         for name in sorted(FAMILIES)
         if name.startswith(incomplete)
     ]
-    others = [*(f"gym:{name}" for name in GYM), "py:"] if incomplete else ["gym:", "py:"]
+    kinds = ["gym:", "gw:", "py:"]
+    others = [*(f"gym:{name}" for name in GYM), *kinds[1:]] if incomplete else kinds
     return families + _matching(others, incomplete) + _files(incomplete)
 
 

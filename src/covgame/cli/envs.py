@@ -19,6 +19,7 @@ Answer = tuple[dict[str, Any], str]
 OTHER_KINDS = (
     ("gym:NAME?option=value", "gym:FrozenLake-v1?map_name=8x8", "a Gymnasium environment"),
     ("py:MODULE:FACTORY", "py:examples.vending_machine:machine", "an environment of your own"),
+    ("gw:FILE", "gw:login.json", "a model in GraphWalker's JSON: vertices, edges, guards"),
     ("FILE.json", "model.json", "a model file of format covgame-mdp/1"),
 )
 

@@ -113,8 +113,9 @@ def note_successor(cache, head, rows, entries, row, h, s, shape):  # type: ignor
         return
     state = row // A % S
     if len(head) > S:
-        _link(cache, head, (h + 1) * S + s, state)
-        _know(cache, h + 1, s)
+        if h + 1 < H:  # environments show what came after the last stage as well
+            _link(cache, head, (h + 1) * S + s, state)
+            _know(cache, h + 1, s)
         return
     _link(cache, head, s, state)
     for stage in range(H - 1):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from covgame.report.content import Chart, Rule, Series
+from covgame.report.story import bound_name
 from covgame.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def coverage_chart(run: Coverage, trail: Trail | None = None, bound: float | Non
         series.append(
             Series(f"states found, of {most:,.0f}", episodes, [found / most for found in states])
         )
-    rules = [] if not bound else [Rule("x", bound, "fewest on average (phi*)")]
+    rules = [] if not bound else [Rule("x", bound, f"fewest on average ({bound_name(run)})")]
     return Chart(
         "Coverage over episodes", note, "episodes", "share",
         series if points else [], rules, percent=True,

@@ -168,11 +168,21 @@ def _judgement(run: Coverage, bound: float | None) -> str:
         return f"The fewest episodes possible (phi*) were not computed{why}."
     least = f"No method that always gets there needs fewer than {number(bound)} episodes on average"
     rest = " for what the data given lack" if run.given else ""
+    name = bound_name(run)
     if not run.covered or not bound:
-        return f"{least}{rest} (phi*)."
+        return f"{least}{rest} ({name})."
     ratio = run.n_episodes / bound
+    if run.is_large:
+        return (
+            f"{least}{rest} ({name}); this run took at most {ratio:.2f} times the least possible."
+        )
     below = ", as a single run may by luck" if ratio < 1 else ""
-    return f"{least}{rest} (phi*); this run took {ratio:.2f} times that{below}."
+    return f"{least}{rest} ({name}); this run took {ratio:.2f} times that{below}."
+
+
+def bound_name(run: Coverage) -> str:
+    """What the number is: in a large world phi* itself takes long, and it is a bound below it."""
+    return "a proved lower bound" if run.is_large else "phi*"
 
 
 def episodes(count: float) -> str:
@@ -191,7 +201,7 @@ def cover_figures(run: Coverage, bound: float | None, lacking: Lacking) -> list[
     ]
     if bound is not None:
         note = f"this run: {run.n_episodes / bound:.2f} times that" if bound and run.covered else ""
-        figures.append(Figure("fewest on average", number(bound), note or "phi*"))
+        figures.append(Figure("fewest on average", number(bound), note or bound_name(run)))
     if run.source.discovers_states:
         seen = int(run.counts.visits.any(axis=(0, 2)).sum())
         figures.append(Figure("states seen", f"{seen:,}", "more may exist"))

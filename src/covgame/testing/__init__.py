@@ -1,0 +1,23 @@
+"""For testers: every transition of a state machine, as often as you ask for."""
+
+from covgame.testing.asked import Asked, cover_transitions
+from covgame.testing.checking import CoverWarning, NotCovered, check_transitions
+from covgame.testing.choosing import environment
+from covgame.testing.outcome import Failed, Outcome, Seen
+from covgame.testing.page import write_report
+from covgame.testing.plain_machines import action, always
+
+__all__ = [
+    "Asked",
+    "CoverWarning",
+    "Failed",
+    "NotCovered",
+    "Outcome",
+    "Seen",
+    "action",
+    "always",
+    "check_transitions",
+    "cover_transitions",
+    "environment",
+    "write_report",
+]

@@ -1,0 +1,129 @@
+"""``check_transitions``: run a machine until every transition was seen often enough."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from covgame.runs.cover import start
+from covgame.runs.coverage import Coverage
+from covgame.runs.playing import play
+from covgame.runs.settings import CoverSettings
+from covgame.sources.environments import make
+from covgame.targets.groups import Grouped, groups
+from covgame.targets.requests import Request, uniform
+from covgame.testing.asked import Asked, OnFailure, asked_of
+from covgame.testing.choosing import machine_of
+from covgame.testing.outcome import Outcome, outcome_of
+from covgame.testing.world import World
+
+listeners: list[Callable[[Outcome], None]] = []
+"""Who is told how tests went, whatever their verdict."""
+
+
+class Session:
+    """What holds for all tests of a session; pytest's plugin says it."""
+
+    seed: int | None = None  # instead of those that decorators say
+
+
+class NotCovered(AssertionError):
+    """The budget is spent, and transitions lack visits."""
+
+
+class CoverWarning(UserWarning):
+    """Something that a tester should know, though nothing failed."""
+
+
+def check_transitions(machine: Any, seed: int | None = None) -> Outcome:
+    """Run a state machine until every transition was seen as often as its decorator asks.
+
+    Args:
+        machine: A class that ``@cover_transitions`` decorates; one that is not gets its defaults.
+        seed: Another seed than the decorator's.
+
+    Returns:
+        What was seen: ``outcome.transitions``, ``outcome.rules``, ``outcome.states``.
+
+    Raises:
+        NotCovered: The budget is spent, and transitions lack visits.
+        BadInput: It has no rules, or does not say what counts as a state.
+        Exception: Whatever the machine raises, made short, with the rules that lead there.
+    """
+    __tracebackhide__ = True
+    asked, seed = asked_of(machine), Session.seed if seed is None else seed
+    if seed is not None:
+        asked = replace(asked, seed=seed)
+    runs = machine_of(machine, asked)
+    runs.try_known(asked.seed)
+    world = World(runs, asked.steps)
+    run, stopped = _play(world, asked)
+    outcome = outcome_of(run, world, asked, stopped)
+    for tell in tuple(listeners):
+        tell(outcome)
+    if world.found:
+        found = list(world.found.values())  # in the order in which they came up
+        runs.hand_back(found[:1] if asked.on_failure == "stop" else found, asked.seed)
+    if run.failure:
+        raise run.failed_by(run.failure)
+    for note in outcome.notes:
+        warnings.warn(f"{outcome.name}: {note}", CoverWarning, stacklevel=2)
+    if not outcome.covered:
+        _say_short(outcome, asked)
+    return outcome
+
+
+def _play(world: World, asked: Asked) -> tuple[Coverage, str]:
+    """Play a run out: the run, and why it stopped."""
+    on_failure: OnFailure = "avoid" if asked.on_failure == "avoid" else "record"
+    settings = CoverSettings(seed=asked.seed, max_episodes=asked.budget, on_failure=on_failure)
+    run = start(make(world), _target(world, asked), settings)
+    until = None if asked.seconds is None else time.monotonic() + asked.seconds
+    try:
+        for _ in play(run):
+            if world.found and asked.on_failure == "stop":
+                return run, "failed"
+            if enough(run, world, asked):
+                return run, "covered"
+            if until is not None and time.monotonic() > until and not run.done:
+                return run, "time"
+    finally:
+        world.close()
+    if run.stopped == "interrupted":
+        raise KeyboardInterrupt
+    if world.machine.per == "edge" and not enough(run, world, asked):
+        return run, "unreachable" if run.stopped == "covered" else "budget"
+    return run, run.stopped or "budget"
+
+
+def _target(world: World, asked: Asked) -> Request | Grouped:
+    if world.machine.per == "transition":
+        return uniform(asked.visits, "transition")
+    return groups(lambda _, rule: rule, asked.visits)
+
+
+def enough(run: Coverage, world: World, asked: Asked) -> bool:
+    """Whether every rule was run often enough, where that is all that is asked for."""
+    runs = run.counts.visits.sum(axis=(0, 1))
+    return world.machine.per == "edge" and bool((runs >= asked.visits).all())
+
+
+def _say_short(outcome: Outcome, asked: Asked) -> None:
+    __tracebackhide__ = True
+    advice = f"{outcome.sequences:,} sequences are spent; raise the budget or ask for fewer visits"
+    if outcome.stopped == "time":
+        advice = f"{asked.seconds:g} s are spent; allow more, or ask for fewer visits"
+    if outcome.stopped == "unreachable":
+        advice = "What is missing was never allowed, whatever was tried; mend the model"
+    message = "\n".join(
+        [
+            f'{outcome.line()}. {advice}, or say when_short="warn". Missing:',
+            *(f"  {line}" for line in outcome.lacking()),
+        ]
+    )
+    if asked.when_short == "fail":
+        raise NotCovered(message)
+    warnings.warn(message, CoverWarning, stacklevel=3)

@@ -1,0 +1,191 @@
+"""What a test has seen, as plain data: pages are made of it, and processes send it on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from covgame.game.growing import Moves
+from covgame.planning import number
+from covgame.runs.coverage import Coverage
+from covgame.testing.asked import Asked
+from covgame.testing.prices import most_visits
+from covgame.testing.world import World
+from covgame.types import END
+
+MOST_PRICES = 2_000
+"""Of so many pairs of state and rule it is worked out what one more visit costs."""
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A transition: a state, a rule that was run there, the state after it (None: it ended)."""
+
+    state: str
+    rule: str
+    led_to: str | None
+    times: int
+    price: float | None = None  # sequences that one more visit takes about; None: nobody knows
+
+    def __str__(self) -> str:
+        return f"{self.state} / {self.rule} -> {self.led_to or 'the end'}"
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A rule that failed in a state, and the shortest way there."""
+
+    where: str
+    error: str
+    times: int
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a test went: what was reached how often, what never, what failed."""
+
+    name: str
+    per: str  # transition, or edge (a rule, whatever the state)
+    visits: int  # wanted of each
+    seed: int
+    sequences: int
+    steps: int
+    covered: bool
+    stopped: str  # covered, budget, time, failed; unreachable: all that can be run was run
+    states: tuple[tuple[str, int], ...]  # with their visits
+    rules: tuple[tuple[str, int], ...]  # with how often they were run
+    transitions: tuple[Seen, ...]  # rarest first
+    untried: tuple[tuple[str, str], ...]  # allowed in a state, and never run there
+    never_allowed: tuple[str, ...]  # rules
+    failures: tuple[Failed, ...] = ()
+    notes: tuple[str, ...] = ()  # what a person should know
+    test: str = field(default="", compare=False)  # pytest's name for it
+
+    @property
+    def short(self) -> tuple[Seen, ...]:
+        """The transitions that lack visits, where these are asked for."""
+        if self.per == "edge":
+            return ()
+        return tuple(one for one in self.transitions if one.times < self.visits)
+
+    def line(self) -> str:
+        """All of it in a line."""
+        runs = [runs for _, runs in self.rules]
+        times = runs if self.per == "edge" else [one.times for one in self.transitions]
+        done = sum(one >= self.visits for one in times)
+        many = f"all {done:,}" if self.covered else f"{done:,} of {len(times):,}"
+        seen = f"{many} {self.per}s {self.visits:,} {'time' if self.visits == 1 else 'times'}"
+        cost = f"{number(self.sequences)} sequences, {number(self.steps)} steps, seed {self.seed}"
+        never = f"; never allowed: {', '.join(self.never_allowed)}" if self.never_allowed else ""
+        return f"{self.name}: {seen} ({cost}){never}"
+
+    def lacking(self) -> list[str]:
+        """What is missing, in words; the dearest first."""
+        lines = [
+            f"{one}: seen {one.times:,} times{_price(one.price)}"
+            for one in sorted(self.short, key=lambda one: -(one.price or 0.0))
+        ]
+        if self.per == "edge":
+            lines = [f"{rule}: run {n:,} times" for rule, n in self.rules if n < self.visits]
+        lines += [f"{state} / {rule}: never run" for state, rule in self.untried]
+        more = [f"and {len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else []
+        return lines[:SHOWN] + more
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "test": self.test}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Outcome:
+        """From ``to_dict``, also after a journey between processes."""
+        lists = {name: tuple(map(tuple, content[name])) for name in ("states", "rules", "untried")}
+        texts = {name: tuple(content[name]) for name in ("never_allowed", "notes")}
+        transitions = tuple(Seen(**one) for one in content["transitions"])
+        failures = tuple(
+            Failed(**{**one, "path": tuple(one["path"])}) for one in content["failures"]
+        )
+        known = {**lists, **texts, "transitions": transitions, "failures": failures}
+        return cls(**{**content, **known})
+
+
+def _price(price: float | None) -> str:
+    if price is None or price < 1:
+        return ""
+    return f", one more takes about {number(float(f'{price:.2g}'))} sequences"
+
+
+def outcome_of(run: Coverage, world: World, asked: Asked, stopped: str) -> Outcome:
+    """What a run has seen."""
+    names, visits = run.names, run.counts.visits.sum(axis=0)
+    states = range(run.n_states)
+    tried = visits[: run.n_states] > 0
+    allowed = np.ones_like(tried) if run.game.allowed is None else run.game.allowed[: run.n_states]
+    untried = np.argwhere(allowed & ~tried & tried.any(axis=1, keepdims=True)).tolist()
+    missing = stopped != "covered"
+    return Outcome(
+        name=world.machine.name,
+        per=world.machine.per,
+        visits=asked.visits,
+        seed=asked.seed,
+        sequences=run.n_episodes,
+        steps=int(visits.sum()),
+        covered=not missing,
+        stopped=stopped,
+        states=tuple((names.state(s), int(visits[s].sum())) for s in states),
+        rules=tuple(
+            (name, int(visits[:, number].sum())) for number, name in enumerate(world.actions)
+        ),
+        transitions=tuple(sorted(_transitions(run), key=lambda one: one.times)),
+        untried=tuple((names.state(s), names.action(a)) for s, a in untried),
+        never_allowed=tuple(
+            name for name, ever in zip(world.actions, world.ever_allowed, strict=True) if not ever
+        ),
+        failures=tuple(_failures(run)),
+        notes=tuple(_notes(run)),
+    )
+
+
+def _transitions(run: Coverage) -> Iterator[Seen]:
+    """Every transition that was seen, with what one more visit costs."""
+    names, actions = run.names, run.counts.shape.actions
+    moves, visits = Moves.of(run.counts), run.counts.visits.sum(axis=0).reshape(-1)
+    rarest = np.unique(moves.pair[np.argsort(moves.times, kind="stable")[:MOST_PRICES]])
+    model = run.model.transitions
+    often = dict(zip(rarest.tolist(), most_visits(model, rarest).tolist(), strict=True))
+    for pair, successor, times in zip(
+        moves.pair.tolist(), moves.successor.tolist(), moves.times.tolist(), strict=True
+    ):
+        state, action = divmod(pair, actions)
+        led_to = None if successor == END else names.state(successor)
+        a_sequence = often.get(pair, 0.0) * times / max(int(visits[pair]), 1)
+        price = 1 / a_sequence if a_sequence > 0 else None
+        yield Seen(names.state(state), names.action(action), led_to, times, price)
+
+
+def _failures(run: Coverage) -> Iterator[Failed]:
+    names = run.names
+    for one, times in run.failures.distinct():
+        path = tuple(names.action(action) for _, action in one.path)
+        where = names.describe((None, *one.path[-1])) if one.path else "set-up"
+        yield Failed(where, one.error, times, path)
+
+
+def _notes(run: Coverage) -> Iterator[str]:
+    named = [run.names.state(state) for state, _ in run.aliased]
+    if named:
+        shown = ", ".join(named[:SHOWN]) + (" and others" if len(named) > SHOWN else "")
+        yield (
+            f"what follows {shown} depends on how one got there, so that the state does not say "
+            "all that matters: have covgame_state return more"
+        )
+    if run.source.discovers_states and run.warning:
+        yield (
+            "most steps lead to states never seen before, so that this will hardly end: have "
+            "covgame_state return less"
+        )

@@ -1,0 +1,224 @@
+"""Plain classes whose methods are actions: state machines without Hypothesis."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from random import Random
+from types import TracebackType
+from typing import Any, NoReturn, TypeVar, overload
+
+from covgame.errors import BadInput
+from covgame.testing.machines import Found, Per, Place, StateMap, place_of
+from covgame.testing.shrinking import shortest
+
+ACTION, ALWAYS = "__covgame_action__", "__covgame_always__"
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+When = Callable[[Any], bool]
+
+Step = tuple[int, int]
+"""An action by its number, and the number of its step in the sequence that it was found in."""
+
+
+@overload
+def action(method: Method) -> Method: ...
+@overload
+def action(*, when: When | None = None) -> Callable[[Method], Method]: ...
+def action(method: Any = None, *, when: When | None = None) -> Any:
+    """Say that a method of a plain class is something one can do.
+
+    Args:
+        method: The method, if there is nothing else to say. It takes nothing, or one argument: a
+            ``random.Random`` that is the same whenever the sequence is run again.
+        when: A function of the object: whether the action is allowed now.
+
+    Returns:
+        The method.
+
+    Example:
+        >>> from covgame.testing import action
+        >>> class Door:
+        ...     open = False
+        ...     @action(when=lambda door: not door.open)
+        ...     def push(self):
+        ...         self.open = True
+    """
+
+    def mark(function: Any) -> Any:
+        setattr(function, ACTION, when or _always)
+        return function
+
+    return mark if method is None else mark(method)
+
+
+def always(method: Method) -> Method:
+    """Say that a method of a plain class is to be called after every step, to check something.
+
+    Args:
+        method: The method, which takes nothing; what it raises is a failure.
+
+    Returns:
+        The method.
+    """
+    setattr(method, ALWAYS, True)
+    return method
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+def marked(machine: type, mark: str) -> list[str]:
+    """The methods of a class with a mark, in the order in which they are written."""
+    names = dict.fromkeys(name for one in reversed(machine.__mro__) for name in vars(one))
+    return [name for name in names if hasattr(getattr(machine, name, None), mark)]
+
+
+class PlainSequence:
+    """One object, and what is done to it."""
+
+    def __init__(self, machine: PlainMachine, seed: int) -> None:
+        self.machine, self.seed = machine, seed
+        self.object: Any = None
+        self.evidence: list[Step] = []
+
+    def start(self) -> None:
+        self.object = self.machine.make()
+        reset = getattr(self.object, "reset", None)
+        if callable(reset):
+            reset(*([self.seed] if takes_one(reset) else []))
+        self.machine.begin_with(self.object, Random(f"{self.seed}"))
+        self._check()
+
+    def allowed(self) -> list[bool]:
+        return self.machine.allowed(self.object)
+
+    def run(self, rule: int) -> None:
+        self.again((rule, len(self.evidence)))
+
+    def again(self, step: Step) -> None:
+        """Do a step of this or another sequence with the random numbers that it had there."""
+        rule, number = step
+        self.evidence.append(step)
+        self.machine.perform(self.object, rule, Random(f"{self.seed} {number}"))
+        self._check()
+
+    def _check(self) -> None:
+        for name in self.machine.checks:
+            getattr(self.object, name)()
+
+    def state(self) -> Any:
+        return self.machine.states(self.object)
+
+    def close(self) -> None:
+        teardown = getattr(self.object, "teardown", None)
+        if callable(teardown):
+            teardown()
+
+
+class PlainMachine:
+    """A class with ``@action`` methods; every sequence gets a fresh object, reset if it can be."""
+
+    per: Per = "transition"
+
+    def __init__(self, machine: type, states: StateMap) -> None:
+        self.name, self.implementation, self._states = machine.__name__, machine, states
+        self.rules: Sequence[str] = marked(machine, ACTION)
+        self.checks = marked(machine, ALWAYS)
+        self.whens = [getattr(getattr(machine, name), ACTION) for name in self.rules]
+
+    def make(self) -> Any:
+        """A fresh object."""
+        return self.implementation()
+
+    def begin_with(self, made: Any, random: Random) -> None:
+        """What happens before the first action."""
+
+    def states(self, made: Any) -> Any:
+        """What counts as the state of an object."""
+        return self._states(made)
+
+    def allowed(self, made: Any) -> list[bool]:
+        """Which actions an object allows now."""
+        return [bool(when(made)) for when in self.whens]
+
+    def perform(self, made: Any, rule: int, random: Random) -> None:
+        """Do something to an object."""
+        method = getattr(made, self.rules[rule])
+        method(*([random] if takes_one(method) else []))
+
+    def begin(self, seed: int) -> PlainSequence:
+        return PlainSequence(self, seed)
+
+    def try_known(self, seed: int) -> None:
+        """Nothing is remembered."""
+
+    def hand_back(self, found: Sequence[Found], seed: int) -> NoReturn:
+        """Leave out what is not needed, and say what is left as Hypothesis would."""
+        __tracebackhide__ = True
+        del seed
+        errors = [self._shortened(one) for one in found]
+        if len(errors) == 1:
+            raise errors[0]
+        raise BaseExceptionGroup(f"{self.name} fails in {len(errors)} ways", errors)
+
+    def _shortened(self, found: Found) -> BaseException:
+        place = place_of(found.error)
+        steps = shortest(list(found.evidence), lambda some: self._fails(found.seed, some, place))
+        error = self._fails(found.seed, steps, place)
+        if error is None:
+            found.error.add_note(
+                "The same actions once more did not fail: this depends on more than them. "
+                f"Actions: {', '.join(found.rules)}"
+            )
+            return found.error
+        error.add_note("\n".join(["Failing sequence:", *self._lines(steps)]))
+        return error.with_traceback(_without_ours(error.__traceback__))
+
+    def _lines(self, steps: Sequence[Step]) -> list[str]:
+        return [f"state = {self.name}()", *(f"state.{self.rules[rule]}()" for rule, _ in steps)]
+
+    def _fails(self, seed: int, steps: Sequence[Step], place: Place) -> BaseException | None:
+        """The error at that place that these steps lead to, if they do."""
+        sequence = self.begin(seed)
+        try:
+            sequence.start()
+            for step in steps:
+                if not sequence.allowed()[step[0]]:
+                    break
+                sequence.again(step)
+            sequence.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return error if place_of(error) == place else None
+        return None
+
+
+def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback from where the code of others begins."""
+    at = traceback
+    while at is not None and at.tb_frame.f_globals.get("__package__") == __package__:
+        at = at.tb_next
+    return at or traceback
+
+
+def takes_one(method: Any) -> bool:
+    """Whether a method asks for an argument."""
+    asked = [
+        one
+        for one in inspect.signature(method).parameters.values()
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    ]
+    return len(asked) == 1
+
+
+def check_has_actions(machine: type) -> None:
+    """There is something to do."""
+    if not marked(machine, ACTION):
+        raise BadInput(
+            f"{machine.__name__} has nothing to run: derive it from Hypothesis's "
+            "RuleBasedStateMachine and give it rules, or decorate methods of it with "
+            "covgame.testing.action"
+        )
