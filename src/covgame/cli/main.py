@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+import covgame
 from covgame.cli.messages import INTERRUPTED, complain, leave_interrupted
 from covgame.cli.supervising import begin, goodbye, supervise
 from covgame.interruption import heeded
@@ -68,7 +69,7 @@ covgame envs lists what there is; covgame --help lists all commands."""
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="covgame", prog_name="covgame")
+@click.version_option(covgame.__version__, prog_name="covgame")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Cover an episodic environment in close to the fewest episodes possible.
