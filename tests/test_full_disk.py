@@ -84,6 +84,27 @@ def limited(size: int, *arguments: str, cwd: Path) -> subprocess.CompletedProces
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the system has no such limits")
+@pytest.mark.usefixtures("always_saved")
+def test_a_disk_that_fails_once_at_the_end(rooms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was played to the end is not called failed for ever: resuming completes the answer."""
+    whole = cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "whole")
+    saves = []
+
+    def fault(operation: str, path: Path) -> None:
+        if operation == "rename" and path.name == "counts.npz":
+            saves.append(path)
+            if cg.load(rooms / "run", trust=True).n_episodes == whole.n_episodes:
+                monkeypatch.setattr(disk, "fault", None)
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr(disk, "fault", fault)
+    with pytest.raises(cg.StorageFailed):
+        cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "run")
+    assert saves
+    assert cg.resume(rooms / "run", trust=True).stopped == "covered"
+    assert_same(rooms / "run", rooms / "whole")
+
+
 def test_a_disk_that_fills_up_on_the_way(rooms: Path) -> None:
     asked = ("cover", "py:rooms:Rooms", "--target", "uniform:40", "--json")
     done = limited(6000, *asked, "--out", "run", cwd=rooms)

@@ -174,11 +174,12 @@ def next_size(episodes: int, seconds: float) -> int:
 def save_answer(run: Run) -> None:
     """Write what there is to say to the run's folder, if it has one.
 
-    An answer that somebody did not wait for is not the last word: resuming completes it.
+    An answer that somebody did not wait for, or that a failing disk has spoilt, is not the last
+    word: resuming completes it.
     """
     if run.folder:
         run.conclude()
-        finished = run.done and run.stopped != "interrupted"
+        finished = run.done and run.stopped not in ("interrupted", "failed")
         run.folder.save_result(run.answer(), "finished" if finished else "stopped")
 
 
