@@ -71,6 +71,17 @@ def test_links_between_pages_meet_a_heading(source: Path) -> None:
     assert broken == []
 
 
+def test_links_stay_within_the_pages(source: Path) -> None:
+    """The site holds docs/ alone: a link to a source file would lead nowhere there."""
+    outside = [
+        f"{page.relative_to(source)}: {link}"
+        for page in source.rglob("*.md")
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text())
+        if "://" not in link and not (page.parent / link).resolve().is_relative_to(source)
+    ]
+    assert outside == []
+
+
 @pytest.mark.parametrize("name", covgame.__all__)
 def test_every_public_name_has_an_entry(name: str) -> None:
     pages = [
