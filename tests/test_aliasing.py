@@ -153,7 +153,7 @@ def test_a_run_names_the_states_to_split(house: str) -> None:
     assert run.to_dict()["aliased"] == [{"state": state, "label": "grey", "evidence": evidence}]
     text = run.to_text()
     assert "1 state behaves differently depending on how it was reached: grey; split it" in text
-    assert "its states are covered: one may stand for many real ones" in text
+    assert "each state of the map may stand for many real ones" in text
     several = cg.cover(house, "uniform:100/pair", states="py:coloured_house:colour")
     assert {several.names.state(state) for state, _ in several.aliased} == {"red", "blue"}
     assert "2 states behave differently depending on how they were reached" in several.to_text()
@@ -215,7 +215,7 @@ def test_chance_finds_what_covering_did_not_look_for() -> None:
     assert chance.new_rows == 2
     assert chance.in_vain == LEAST_BY_CHANCE
     assert run.names.state(1) == "attic"
-    assert f"{chance.episodes} episodes of random actions: 1 new states" in run.to_text()
+    assert f"{chance.episodes} further episodes of random actions found 1 new states" in run.to_text()
     assert run.to_dict()["by_chance"]["episodes"] == chance.episodes
 
 
@@ -225,7 +225,7 @@ def test_chance_takes_a_twentieth(house: str) -> None:
     assert chance is not None
     directed = run.n_episodes - chance.episodes
     assert chance.episodes == chance.in_vain == math.ceil(directed / 20) > LEAST_BY_CHANCE
-    assert "episodes of random actions: nothing new" in run.to_text()
+    assert "further episodes of random actions found nothing new" in run.to_text()
 
 
 def test_a_budget_need_not_suffice_for_chance(house: str, tmp_path: Path) -> None:

@@ -400,7 +400,7 @@ def test_being_told_to_end_keeps_what_is_done(name: str, tmp_path: Path) -> None
     done, finished = after_one_experiment(f"os.killpg(0, signal.{name})", tmp_path)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].endswith("all is saved, the same command goes on")
+    assert done.stderr.splitlines()[-1].endswith("everything is saved, the same command goes on")
     answer = json.loads(done.stdout)
     assert 1 <= answer["done"] < answer["experiments"]
     kept = {result.experiment for result in read_results(tmp_path / "bench")}

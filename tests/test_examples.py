@@ -14,7 +14,7 @@ SHOWN = {
     "blackjack": "/ hit",
     "mountain_car": "/ coast",
     "minigrid_doors": "all 616",
-    "key_corridor": "/ toggle",
+    "key_corridor": "state-action pairs",
     "inventory": "all 75 cells",
     "protocol": "all 21 transitions",
     "text_adventure": "all 30",

@@ -68,7 +68,7 @@ def test_episodes_cut_short_take_stages_apart(tmp_path: Path) -> None:
     assert run.parting is not None
     assert run.parting.why == TRUNCATED
     assert run.guarantee.endswith("stages apart")
-    assert "apart after episode 1: episodes are cut short" in run.to_text()
+    assert "kept apart since episode 1: episodes are cut short" in run.to_text()
     assert run.to_dict()["parted"] == {"episodes": 1, "why": TRUNCATED}
     assert run.to_dict()["pooled"] is False
     assert cg.certify(tmp_path / "run").believed["stages"] == "parted"

@@ -409,13 +409,13 @@ def test_only_all_is_a_hundred_percent() -> None:
     ]  # fmt: skip
 
 
-def test_a_run_below_the_bound_is_called_lucky(tmp_path: Path) -> None:
+def test_a_run_below_the_bound_is_called_lucky(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = cg.cover(CHAIN, "uniform:2/pair", out=tmp_path)
-    assert isinstance(run, Coverage)
-    assert run.min_episodes is not None
-    run.__dict__["min_episodes"] = run.n_episodes * 1.25
+    monkeypatch.setattr(Coverage, "bound_at_hand", 1.25 * run.n_episodes)
     lucky = page_of(run).sentences[2]
-    run.__dict__["min_episodes"] = run.n_episodes * 0.5
+    monkeypatch.setattr(Coverage, "bound_at_hand", 0.5 * run.n_episodes)
     assert lucky.endswith("took 0.80 times that, as a single run may by luck.")
     assert page_of(run).sentences[2].endswith("took 2.00 times that.")
 
@@ -424,8 +424,8 @@ def test_large_worlds_are_not_solved_for_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cg.cover(CHAIN, "uniform:2/pair", out=tmp_path)
-    monkeypatch.setattr("covgame.runs.coverage.LARGE", 0)
-    monkeypatch.setattr("covgame.runs.coverage.min_flow", None)
+    monkeypatch.setattr("covgame.runs.least.LARGE", 0)
+    monkeypatch.setattr("covgame.runs.least.min_flow", None)
     chart = page_of(cg.load(tmp_path)).chart
     saved = json.loads((tmp_path / "result.json").read_text())["min_episodes"]
     assert chart is not None

@@ -187,7 +187,8 @@ class WeightedMajority:
         state.rate = learning_rate(int(active.sum()), state.variance)
         exponent = -state.rate * ((collected - state.base) / target.most_per_episode)
         state.shift = float(exponent[active].max(initial=-math.inf))
-        weights = np.where(active, _exp(exponent - state.shift), 0.0)
+        weights = np.zeros(len(target))
+        weights[active] = _exp(exponent[active] - state.shift)
         state.weights = weights / _sum(weights)
         state.total = 1.0
 

@@ -81,9 +81,12 @@ class UnderWay:
         if found.episodes <= 0:
             del self.departed[ticket]
 
-    def expected(self, kernel: Transitions | None = None) -> FloatArray:
-        """(G,), what is expected of all that is under way, on what was learnt when it departed."""
-        game, total = self.game, np.zeros(len(self.game.target))
+    def anticipated(self, kernel: Transitions | None = None) -> FloatArray:
+        """(G,), what is collected, and what is expected of all that is under way.
+
+        It is expected on what was learnt when it departed, and added up in that order.
+        """
+        game, total = self.game, self.game.collected.copy()
         for one in self.departed.values():
             if one.target is not game.target or not one.gains.size:
                 kernel = kernel or game.counts.kernel()
@@ -97,7 +100,7 @@ class UnderWay:
         game = self.game
         if not (self.departed and self.anticipates):
             return game.state.weights
-        collected = game.collected + self.expected(kernel)
+        collected = self.anticipated(kernel)
         weights = anticipated_weights(game.adversary, game.target, game.state, collected)
         return weights if weights.any() else game.state.weights
 

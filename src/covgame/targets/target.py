@@ -242,7 +242,7 @@ class Target:
     def collected(self, visits: FloatHSA | IntArray) -> FloatArray:
         """The visits (or their expectation) that each row has collected."""
         if self.stage_free and visits.dtype.kind == "i":  # then no order of adding up matters
-            members, by_pair = self.places, visits.reshape(len(visits), -1)
+            members, by_pair = self.places, visits.reshape(-1, self.shape.pairs)
             few = len(members.cell) < by_pair.shape[1] // GATHERED
             visits = by_pair[:, members.cell].sum(axis=0) if few else by_pair.sum(axis=0)
             if few:
