@@ -215,7 +215,9 @@ def test_chance_finds_what_covering_did_not_look_for() -> None:
     assert chance.new_rows == 2
     assert chance.in_vain == LEAST_BY_CHANCE
     assert run.names.state(1) == "attic"
-    assert f"{chance.episodes} further episodes of random actions found 1 new states" in run.to_text()
+    assert (
+        f"{chance.episodes} further episodes of random actions found 1 new states" in run.to_text()
+    )
     assert run.to_dict()["by_chance"]["episodes"] == chance.episodes
 
 
