@@ -29,7 +29,7 @@ from torture.processes import PROCESSES, SURROUNDINGS
 from torture.scenarios import SCENARIOS, Workshop, warm_up
 from torture.signals import SIGNALS
 from torture.soak import SOAK
-from torture.tables import as_text, write_results
+from torture.tables import as_text, read_results, write_results
 from torture.writers import WRITERS
 
 ATTACKS: tuple[Attack, ...] = (
@@ -69,11 +69,18 @@ def _get_ready(workshop: Workshop) -> None:
 def _attacked(attack: Attack, workshop: Workshop, asked: argparse.Namespace) -> Tally:
     attack.prepare(workshop)
     size = attack.size(workshop)
-    numbers = range(0, size, asked.every)[: asked.most] if asked.case is None else [asked.case]
+    before = read_results(asked.out).get(attack.name, {}) if asked.again else {}
+    numbers = [failed["case"] for failed in before.get("failures", [])]
+    if not asked.again:
+        numbers = list(range(0, size, asked.every)[: asked.most])
+    if asked.case is not None:
+        numbers = [asked.case]
     if not numbers:
         return Tally(attack.name, attack.about)
     print(f"{attack.name}: {len(numbers):,} cases", flush=True)
-    tally = carry_out(attack, workshop, asked.seed, list(numbers), asked.jobs)
+    tally = carry_out(attack, workshop, asked.seed, numbers, asked.jobs)
+    if before:
+        tally.correct(before)
     print(f"  {tally.survived:,} of {tally.tried:,} survived, {tally.seconds:.0f} s", flush=True)
     return tally
 
@@ -87,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--case", type=int, help="one case, by its number")
     parser.add_argument("--most", type=int, help="so many cases of each attack")
     parser.add_argument("--every", type=int, default=1, help="every so many cases only")
+    parser.add_argument(
+        "--again", action="store_true", help="what failed, by the table of --out, and correct it"
+    )
     parser.add_argument("--soak", type=float, default=0.0, help="seconds of endless runs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="write the table as JSON")

@@ -91,7 +91,26 @@ class Tally:
         self.lost_in_all += verdict.lost
         self.outcomes[verdict.outcome] += 1
         if verdict.problem is not None:
-            self.failures.append({"problem": verdict.problem, "repeat": case.repeat})
+            self.failures.append(
+                {
+                    "problem": verdict.problem,
+                    "repeat": case.repeat,
+                    "case": case.number,
+                    "outcome": verdict.outcome,
+                }
+            )
+
+    def correct(self, before: dict[str, Any]) -> None:
+        """Take what failed before, and was repeated, out of an older tally, and add the rest."""
+        repeated = before["failures"]
+        for failed in repeated:
+            before["outcomes"][failed["outcome"]] -= 1
+        self.outcomes = +(Counter(before["outcomes"]) + self.outcomes)
+        self.tried += before["tried"] - len(repeated)
+        self.survived += before["survived"]
+        self.struck += before["struck"] - len(repeated)
+        self.lost_most = max(self.lost_most, before["lost_most"])
+        self.lost_in_all += before["lost_in_all"]
 
     def to_dict(self) -> dict[str, Any]:
         """As results.json has it; how long it took is nobody's promise."""
