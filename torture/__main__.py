@@ -51,8 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tallies = [_attacked(one, workshop, asked) for one in attacks]
     tallies = [one for one in tallies if one.tried]
     print(as_text(tallies))
-    if asked.out is not None:
-        write_results(asked.out, tallies)
     failed = sum(len(one.failures) for one in tallies)
     if not failed and asked.work is None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -81,6 +79,8 @@ def _attacked(attack: Attack, workshop: Workshop, asked: argparse.Namespace) -> 
     tally = carry_out(attack, workshop, asked.seed, numbers, asked.jobs)
     if before:
         tally.correct(before)
+    if asked.out is not None:
+        write_results(asked.out, [tally])
     print(f"  {tally.survived:,} of {tally.tried:,} survived, {tally.seconds:.0f} s", flush=True)
     return tally
 
