@@ -133,10 +133,12 @@ def start(
     sys.stdout.flush()
     sys.stderr.flush()
     began = time.monotonic()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # in the suite's own code they mean nothing
     pid = os.fork()
     if pid == 0:
         _supervise(supervised)
         _become(task, folder, (out, err), prepare)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     return Started(pid, began, out, err, os.pidfd_open(pid))
 
 
@@ -180,6 +182,7 @@ def _become(
         for name in SIGNALS:  # until covgame itself says what is to be done with them
             signal.signal(name, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         sys.path.insert(0, str(folder))
         if prepare is not None:
             prepare()
