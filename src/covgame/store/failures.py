@@ -30,6 +30,16 @@ def add_failure(folder: Path, failure: Failure) -> None:
         os.close(file)
 
 
+def sync_failures(folder: Path) -> None:
+    """Before shards outlive a power cut, so does what is known of failures in their episodes."""
+    path = folder / FAILURES
+    file = open_file(path)
+    try:
+        sync(file, path)
+    finally:
+        os.close(file)
+
+
 def load_failures(folder: Path, recorded: int | None = None) -> list[Failure]:
     """All failures of a run, without a last line that was torn by a kill.
 

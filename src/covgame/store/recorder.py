@@ -13,7 +13,7 @@ from covgame.errors import BadInput
 from covgame.failures import Failure
 from covgame.store.black_box import BlackBox
 from covgame.store.episodes import PLAY_AGAIN, RESTORE, EpisodeWriter, recorded_episodes
-from covgame.store.failures import add_failure
+from covgame.store.failures import add_failure, sync_failures
 from covgame.store.files import discard_drafts
 from covgame.store.folder import RunFolder
 from covgame.store.journal import Journal, holds_episodes
@@ -97,6 +97,7 @@ class Recorder:
         self.box = None if source.repeats else BlackBox(folder.place, horizon)
         self.saved = time.monotonic()
         self.named: int | None = None  # states in states.json
+        self.failed = False  # whether anything has, since episodes were saved
 
     def note(self, number: int, episode: Episode) -> None:
         """Write an episode down at once; a block of them follows later."""
@@ -110,6 +111,7 @@ class Recorder:
         if self.journal is not None:
             self.journal.named = self.named or 0
         add_failure(self.folder.place, failure)
+        self.failed = True
 
     @property
     def room(self) -> int:
@@ -120,7 +122,7 @@ class Recorder:
         """Take a block down."""
         full = len(block) == self.room
         if full:
-            self._name_states()
+            self._save_what_shards_speak_of()
         self.writer.add(block)
         due = time.monotonic() - self.saved > SECONDS_PER_CHECKPOINT
         if due and (full or not self.source.repeats):
@@ -151,10 +153,16 @@ class Recorder:
         self.saved = time.monotonic()
 
     def _save_episodes(self) -> None:
-        self._name_states()
+        self._save_what_shards_speak_of()
         self.writer.flush()
         if self.journal is not None:
             self.journal.begin_anew(self.writer.n_episodes, self.named or 0)
+
+    def _save_what_shards_speak_of(self) -> None:
+        self._name_states()
+        if self.failed:
+            sync_failures(self.folder.place)
+            self.failed = False
 
     def _name_states(self) -> None:
         """No shard may speak of a state that nobody could look up."""
