@@ -330,3 +330,24 @@ def test_learners_are_told_their_episodes_again(kind: str, tmp_path: Path) -> No
     with pytest.warns(UserWarning, match="counted again"):
         cg.resume(tmp_path / "run", max_episodes=2 * budget)
     assert_same(tmp_path / "whole", tmp_path / "run")
+
+
+def test_an_answer_that_is_replaced_is_never_called_the_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while the answer was saved, and a kill while it is saved again, as interrupted."""
+    run = cg.cover("chain:states=3,horizon=4", "uniform:2", out=tmp_path / "run")
+    folder = run.folder
+    assert folder is not None
+    write = type(folder).write
+
+    def killed_after(self: Any, name: str, content: Any) -> None:
+        write(self, name, content)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(folder), "write", killed_after)
+        with pytest.raises(KeyboardInterrupt):
+            folder.save_result({**run.answer(), "stopped": "interrupted"}, "stopped")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "stopped"
+    assert cg.resume(tmp_path / "run").stopped == "covered"

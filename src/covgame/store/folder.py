@@ -163,10 +163,16 @@ class RunFolder:
         self.write(MANIFEST, _as_json(self.manifest))
 
     def save_result(self, result: Mapping[str, Any], state: str) -> None:
-        """The answer, and in the manifest what became of the run."""
-        self.write(RESULT, _as_json(result))
+        """The answer, and in the manifest what became of the run.
+
+        A run is never called finished while its answer is not the last word.
+        """
         self.manifest["state"] = state
-        self.save_manifest()
+        if state != "finished":
+            self.save_manifest()
+        self.write(RESULT, _as_json(result))
+        if state == "finished":
+            self.save_manifest()
         if self.checksums is not None:
             self.checksums.settle()
 
