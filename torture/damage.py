@@ -8,6 +8,7 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -187,7 +188,7 @@ def _odd_counts(rng: random.Random, folder: Path, _: Workshop) -> str:
     try:
         with np.load(path) as saved:
             arrays = dict(saved)
-    except (OSError, ValueError):
+    except (OSError, ValueError, BadZipFile):  # it was damaged before
         return "nothing"
     name = rng.choice(sorted(arrays))
     array = arrays[name]
