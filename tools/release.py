@@ -63,7 +63,8 @@ def check_contents(wheel: Path, archive: Path) -> list[str]:
 
 def try_out(wheel: Path) -> None:
     """The wheel in a fresh environment, in a folder from which nothing here can be seen."""
-    with tempfile.TemporaryDirectory() as folder:
+    # A process that compiles may still write into it.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         place = Path(folder)
         venv.create(place / "env", with_pip=True)
         scripts = place / "env" / ("Scripts" if os.name == "nt" else "bin")
