@@ -33,6 +33,9 @@ FIRST_AGREEMENT = (1.0, 0.5)
 AS_ELSEWHERE = 8.0
 """A state is taken to agree over stages as all states do, with the weight of so many steps."""
 
+MOST_BY_STAGE = 10_000_000
+"""Where nobody tells stages apart, visits of more cells than these are added up over stages."""
+
 YOUNG = 3
 """Up to so many observations, and whenever it leads somewhere new, a row is news."""
 
@@ -203,13 +206,20 @@ class Counts:
       measured, state by state: as many as its stages have been seen to agree.
 
     Whoever asks for an ``estimate`` or a ``kernel`` does not see the difference.
+
+    ``stage_free`` says that nobody tells stages apart at all: they are pooled, and what is asked
+    for may be visited at any stage. Plans depend then on the stages that are left and on nothing
+    else, and in large worlds ``visits`` and ``reward_sums`` have a single stage, the sum of all.
     """
 
-    def __init__(self, shape: Shape, *, pooled: bool, borrowing: bool = False) -> None:
+    def __init__(
+        self, shape: Shape, *, pooled: bool, borrowing: bool = False, stage_free: bool = False
+    ) -> None:
         self.shape = shape
-        self.pooled = pooled
-        self.visits = np.zeros(shape.hsa, dtype=np.int64)
-        self.reward_sums = np.zeros(shape.hsa)
+        self.pooled, self.stage_free = pooled, stage_free
+        stages = self._stages_apart(shape)
+        self.visits = np.zeros((stages, *shape.hsa[1:]), dtype=np.int64)
+        self.reward_sums = np.zeros(self.visits.shape)
         self.starts = np.zeros(shape.states, dtype=np.int64)
         self.n_episodes = 0
         self.table = SuccessorTable(shape.pairs if pooled else shape.cells)
@@ -220,16 +230,27 @@ class Counts:
     def grow(self, states: int) -> None:
         """Make room for more states; what was counted stays."""
         old, new = self.shape, Shape(self.shape.horizon, states, self.shape.actions)
-        visits, reward_sums = np.zeros(new.hsa, dtype=np.int64), np.zeros(new.hsa)
-        visits[:, : old.states], reward_sums[:, : old.states] = self.visits, self.reward_sums
-        self.visits, self.reward_sums = visits, reward_sums
-        more = states - old.states
+        more, stages = states - old.states, self._stages_apart(new)
+        wider = ((0, 0), (0, more), (0, 0))
+        self.visits = np.pad(summed_to(stages, self.visits), wider)
+        self.reward_sums = np.pad(summed_to(stages, self.reward_sums), wider)
         self.starts = np.concatenate([self.starts, np.zeros(more, dtype=np.int64)])
         self.state_agreement = np.concatenate([self.state_agreement, np.zeros((more, 2))])
         self.table.lay_out(1 if self.pooled else old.horizon, old.pairs, new.pairs)
         if self.pool is not None:
             self.pool.lay_out(1, old.pairs, new.pairs)
         self.shape = new
+
+    def _stages_apart(self, shape: Shape) -> int:
+        """How many stages have visits of their own: all, or they are added up."""
+        return 1 if self.stage_free and shape.cells > MOST_BY_STAGE else shape.horizon
+
+    def tried(self, h: int) -> IntArray:
+        """(S, A), how often actions were tried: which one of equals is to be tried next."""
+        if self.stage_free:
+            return self.table.total.reshape(self.shape.states, self.shape.actions)
+        tried: IntArray = self.visits[h]
+        return tried
 
     @property
     def shares_stages(self) -> bool:
@@ -249,8 +270,8 @@ class Counts:
                 strict=True,
             )
         ):
-            visits[cell] += 1
-            reward_sums[cell] += reward
+            visits[cell % len(visits)] += 1
+            reward_sums[cell % len(visits)] += reward
             if successor != LAST and step >= learnt:
                 self.learn(cell, successor)
 
@@ -281,9 +302,10 @@ class Counts:
             for name in ("stage", "state", "action", "next_state")
         )
         cell = (stage * shape.states + state) * shape.actions + action
-        self.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
-        earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
-        self.reward_sums += earned.reshape(shape.hsa)
+        place = cell % self.visits.size
+        self.visits += np.bincount(place, minlength=self.visits.size).reshape(self.visits.shape)
+        earned = np.bincount(place, steps["reward"], minlength=self.visits.size)
+        self.reward_sums += earned.reshape(self.visits.shape)
         begins = stage == 0
         self.starts += np.bincount(state[begins], minlength=shape.states)
         self.n_episodes += int(begins.sum())
@@ -298,8 +320,8 @@ class Counts:
         """Add what somebody else counted by the same rule, or apart where this is pooled."""
         self.n_episodes += other.n_episodes
         self.starts += other.starts
-        self.visits += other.visits
-        self.reward_sums += other.reward_sums
+        self.visits += summed_to(len(self.visits), other.visits)
+        self.reward_sums += summed_to(len(self.visits), other.reward_sums)
         moves = other.table.listed(0, len(other.table))
         self.table.add_many(*(moves if other.pooled or not self.pooled else self._together(*moves)))
         if self.pool is not None:
@@ -454,7 +476,7 @@ class Counts:
         return borrows
 
     def mean_rewards(self) -> FloatArray:
-        """The mean reward of every cell, 0 where it was never visited: (H, S, A)."""
+        """The mean reward of every cell, 0 where it was never visited; shaped as visits are."""
         return self.reward_sums / np.maximum(self.visits, 1)
 
     def kernel(self) -> Transitions:
@@ -468,6 +490,11 @@ class Counts:
             count / self.table.total[row],
             stationary=self.pooled,
         )
+
+
+def summed_to(stages: int, visits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(H, S, A) as it is, or with all stages in one."""
+    return visits if len(visits) == stages else visits.sum(axis=0, keepdims=True)
 
 
 def _different(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:

@@ -190,6 +190,7 @@ def start(
         asked.target,
         stationary=source.stationary,
         allowed=model.transitions.allowed if model else None,
+        stage_free=asked.growth.stage_free(asked.target),
     )
     run = Coverage(
         environment, settings, source, game, asked.growth, str(target),
@@ -237,6 +238,7 @@ def reopen(
             first.target,
             stationary=source.stationary,
             allowed=model.transitions.allowed if model else None,
+            stage_free=first.growth.stage_free(first.target),
         )
         run = Coverage(
             environment, settings, source, game, first.growth, asked.request,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from covgame.episodes import Block
 from covgame.errors import BadInput, Row
-from covgame.game.counts import Counts
+from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
 from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
@@ -95,10 +95,10 @@ class Coverage(Run):
 
     @property
     def given_visits(self) -> IntArray:
-        """(H, S, A), what was collected by others."""
+        """(H, S, A), or stages added up as in the counts: what was collected by others."""
         visits = np.zeros_like(self.counts.visits)
         for one in self.given:
-            visits[:, : one.visits.shape[1]] += one.visits
+            visits[:, : one.visits.shape[1]] += summed_to(len(visits), one.visits)
         return visits
 
     @property

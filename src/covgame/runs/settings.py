@@ -95,14 +95,23 @@ class CoverSettings:
             object.__setattr__(self, "max_episodes", int(self.max_episodes))
 
     def new_game(
-        self, target: Target, *, stationary: bool, allowed: BoolArray | None = None
+        self,
+        target: Target,
+        *,
+        stationary: bool,
+        allowed: BoolArray | None = None,
+        stage_free: bool = False,
     ) -> Game:
-        """A game for these settings, before its first episode."""
+        """A game for these settings, before its first episode.
+
+        ``stage_free``: that its target, whatever becomes of it, never tells stages apart.
+        """
         if self.preset == "paper":
             game = paper_game(target, delta=self.delta, allowed=allowed)
         else:
             pooled = stationary and not self.stage_dependent
-            game = default_game(target, pooled=pooled, allowed=allowed)
+            looks_ahead = stage_free and self.play == "exact" and not self.has_own_players
+            game = default_game(target, pooled=pooled, allowed=allowed, looks_ahead=looks_ahead)
         return own_game(game, self.planner, self.adversary) if self.has_own_players else game
 
     def size_of(self, target: Target, *, stationary: bool) -> Size:

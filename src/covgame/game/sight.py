@@ -1,0 +1,53 @@
+"""How many stages ahead plans look, where stages need not be told apart.
+
+In a world that is the same at every stage, and for a target that may be visited at any stage, a
+plan depends on how many stages are left and on nothing else. To look K stages ahead costs the same
+whatever the horizon H; near the end, where fewer are left, it is the plan for those.
+
+K begins with ``FIRST_SIGHT`` and is doubled when an episode has walked K steps in a row without
+meeting anything that was missing: as far as its plans saw there was nothing to be had. So until K
+suffices, fewer than 2 H steps, two episodes, are walked in vain for want of sight: K for every
+doubling. When to double follows from the episodes alone, so whoever counts them again comes to the
+same K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from covgame.targets.target import Target
+from covgame.types import FloatArray
+
+FIRST_SIGHT = 16
+
+LONG = 32
+"""Episodes up to this length are planned as a whole, which takes little then."""
+
+
+def first_sight(horizon: int, *, stage_free: bool) -> int:
+    """How far the first plan looks."""
+    return FIRST_SIGHT if stage_free and horizon > LONG else horizon
+
+
+def wider(sight: int, horizon: int, in_vain: int) -> int:
+    """How far to look after an episode with so many steps in a row that met nothing missing."""
+    while sight < horizon and in_vain >= sight:
+        sight *= 2
+    return min(sight, horizon)
+
+
+def longest_in_vain(target: Target, collected: FloatArray, cells: Iterable[int]) -> int:
+    """The most steps in a row of an episode that met no row that was still open at that step.
+
+    ``collected`` is what there was before the episode.
+    """
+    gains: dict[int, int] = {}
+    longest = in_vain = 0
+    for cell in cells:
+        in_vain += 1
+        for row in target.rows_of_cell(cell):
+            if collected[row] + gains.get(row, 0) < target.counts[row]:
+                in_vain = 0
+            gains[row] = gains.get(row, 0) + 1
+        longest = max(longest, in_vain)
+    return longest
