@@ -19,7 +19,7 @@ from covgame.errors import Row
 from covgame.game.avoiding import cut_off, without
 from covgame.game.game import Game
 from covgame.game.growing import Growing
-from covgame.game.size import size_of
+from covgame.game.size import check_room
 from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, BoolHS
 
@@ -190,9 +190,7 @@ class Growth:
 
     def make_room(self, game: Game, states: int, allowed: BoolArray | None) -> None:
         """Build the target anew, for so many states."""
-        counts = game.counts
-        size = size_of(game.target, states, pooled=counts.pooled, borrowing=counts.pool is not None)
-        size.require_memory()
+        check_room(game, states)
         self._allow(game, states, allowed)
         target = game.target
         if self.request is not None:
@@ -262,7 +260,10 @@ def _asked_for(game: Game) -> BoolHS:
 
 def _at_stages(game: Game, seen: BoolHS) -> BoolHS:
     """(H, S) as it is, or (1, S) where nobody tells stages apart."""
-    return seen.any(axis=0, keepdims=True) if game.counts.stage_free else seen
+    if not game.counts.stage_free:
+        return seen
+    anywhere: BoolHS = np.logical_or.reduce(seen, axis=0, keepdims=True)
+    return anywhere
 
 
 def _differs(mine: BoolArray | None, theirs: BoolArray | None) -> bool:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covgame.game.counts import Counts, SuccessorTable
+from covgame.game.counts import Counts
+from covgame.game.successors import SuccessorTable
 from covgame.types import END, IntArray
 
 COVERED, BUDGET, POOL_FULL, TOO_MANY, SHORT_SIGHTED = 0, 1, 2, 3, 4

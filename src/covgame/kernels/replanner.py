@@ -216,8 +216,8 @@ def _tried(rows, visits, stage_free, h, s, a):  # type: ignore[no-untyped-def]
 @compiled
 def _renew(  # type: ignore[no-untyped-def]
     earliest, reward, optimism, kappa, state_agreement, pooled, stage_free, rows, entries,
-    pool_rows, pool_entries, visits, chosen, values, scratch, flags, known, n_known, due, n_due, tops,
-    remaining, own_head, shared_head, links,
+    pool_rows, pool_entries, visits, chosen, values, scratch, flags, known, n_known, due, n_due,
+    tops, remaining, own_head, shared_head, links,
 ):  # fmt: skip
     """The work of ``replan``, on arrays alone; returns how many states were planned."""
     _, S, A = visits.shape

@@ -19,9 +19,10 @@ from covgame.game.adversary import (
     WeightedMajority,
     smallest_count,
 )
-from covgame.game.counts import SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
+from covgame.game.size import check_room
+from covgame.game.successors import SuccessorTable
 from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
 from covgame.players.plain import PlainGame
@@ -245,6 +246,7 @@ class CompiledGame:
     def _look_further(self) -> None:
         """Plan more stages, if the last episode has shown that it takes them."""
         if self.game.look_further(int(self.workspace.in_vain[0])):
+            check_room(self.game)
             self.bind()
 
     def _weigh_as_told(self) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from covgame.errors import BadInput
-from covgame.game.counts import Counts, SuccessorTable, summed_to
+from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
+from covgame.game.successors import SuccessorTable
 from covgame.store.folder import PLAY_AGAIN
 from covgame.targets.target import Groups, Target
 from covgame.types import END, IntArray, Shape
