@@ -4,11 +4,10 @@ In a world that is the same at every stage, and for a target that may be visited
 plan depends on how many stages are left and on nothing else. To look K stages ahead costs the same
 whatever the horizon H; near the end, where fewer are left, it is the plan for those.
 
-K begins with ``FIRST_SIGHT`` and is doubled when an episode has walked K steps in a row without
-meeting anything that was missing: as far as its plans saw there was nothing to be had. So until K
-suffices, fewer than 2 H steps, two episodes, are walked in vain for want of sight: K for every
-doubling. When to double follows from the episodes alone, so whoever counts them again comes to the
-same K.
+K begins with ``FIRST_SIGHT`` and is doubled after an episode that has walked K steps in a row
+without meeting anything that was missing: as far as its plans saw there was nothing to be had. So
+for want of sight at most log2(H/16) episodes go by in part, one for every doubling. When to double
+follows from the episodes alone, so whoever counts them again comes to the same K.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ def first_sight(horizon: int, *, stage_free: bool) -> int:
 
 def wider(sight: int, horizon: int, in_vain: int) -> int:
     """How far to look after an episode with so many steps in a row that met nothing missing."""
-    while sight < horizon and in_vain >= sight:
-        sight *= 2
-    return min(sight, horizon)
+    return min(2 * sight, horizon) if in_vain >= sight else sight
 
 
 def longest_in_vain(target: Target, collected: FloatArray, cells: Iterable[int]) -> int:
