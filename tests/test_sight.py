@@ -14,14 +14,16 @@ from covgame.game import counts as counting
 from covgame.game import sight, size
 from covgame.game.game import Game
 from covgame.game.presets import default_game
-from covgame.game.sight import first_sight, longest_in_vain, wider
+from covgame.game.sight import first_sight, longest_in_vain, wider, within_reason
 from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.players.following import FollowingGame
+from covgame.players.plain import PlainGame
+from covgame.sources import external
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.state import game_arrays
 from covgame.targets.requests import parse_request
-from covgame.types import Policy
+from covgame.types import Policy, Shape
 from tests.test_cli import covgame
 
 WORLDS = [
@@ -100,8 +102,9 @@ def test_plans_look_further_only_where_they_must(read: dict[tuple[str, str], Gam
 
 
 def test_how_far_the_first_plans_look() -> None:
-    assert [first_sight(horizon, stage_free=True) for horizon in (5, 32, 33, 900)] == [5, 32, 4, 4]
-    assert first_sight(900, stage_free=False) == 900
+    shapes = [Shape(horizon, 9, 2) for horizon in (5, 32, 33, 900)]
+    assert [first_sight(shape, stage_free=True) for shape in shapes] == [5, 32, 4, 4]
+    assert first_sight(shapes[-1], stage_free=False) == 900
     game, _ = new_game("chain:states=9,horizon=40", "uniform:1")
     assert game.sight == 40  # stages are told apart
 
@@ -111,12 +114,34 @@ def test_how_far_the_first_plans_look() -> None:
     [(16, 0, 16), (16, 15, 16), (16, 16, 32), (16, 99, 32), (64, 64, 100), (100, 100, 100)],
 )
 def test_when_to_look_further(before: int, in_vain: int, after: int) -> None:
-    assert wider(before, 100, in_vain) == after
+    assert wider(before, Shape(100, 9, 2), in_vain) == after
+
+
+def test_in_worlds_of_millions_of_states_plans_look_less_far() -> None:
+    """So that a plan of 25 bytes a stage and state has 2.5 GB at most, or no more than at first."""
+    for states, most in ((10**5, 900), (10**6, 100), (10**8, 4)):
+        shape = Shape(900, states, 2)
+        assert within_reason(900, shape) == most
+        assert wider(most, shape, 900) == most
+
+
+def test_a_world_that_grows_beyond_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same game, readable or compiled, when plans have to look less far than they did."""
+    monkeypatch.setattr(sight, "MOST_PLANNED", 8 * 70)
+    monkeypatch.setattr(external, "FIRST_ROOM", 16)
+    games = []
+    for kind in (FollowingGame, PlainGame):
+        monkeypatch.setattr("covgame.players.stepped.following_game", kind)
+        run = cg.cover(cg.make(Corridor, 90), "uniform:3/pair")
+        games.append(run.game)
+    assert games[0].counts.shape.states == 64
+    assert games[0].sight == 8
+    same(*games)
 
 
 def test_steps_in_vain_by_hand() -> None:
     """Cells (h, 0, a) of a world with one state, of whose pair 0 two visits are missing."""
-    target = cg.cells([(None, 0, 0, 3), (None, 0, 1, 1)]).on(cg.types.Shape(9, 1, 2))
+    target = cg.cells([(None, 0, 0, 3), (None, 0, 1, 1)]).on(Shape(9, 1, 2))
     collected = np.array([1.0, 1.0])  # the second row has all it asked for
     assert longest_in_vain(target, collected, [0, 2, 4]) == 1  # the third visit is one too many
     assert longest_in_vain(target, collected, [1, 3, 5, 6, 9]) == 3

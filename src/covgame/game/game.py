@@ -23,7 +23,7 @@ from covgame.game.adversary import (
 )
 from covgame.game.counts import CountedVisits, Counts
 from covgame.game.planner import Planner
-from covgame.game.sight import first_sight, longest_in_vain, wider
+from covgame.game.sight import first_sight, longest_in_vain, wider, within_reason
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray, FloatHSA, Policy, Shape
 
@@ -97,8 +97,7 @@ class Game:
         self.adversary = adversary
         self.revising = adversary if isinstance(adversary, RevisesWithin) else None
         self.counts = counts
-        horizon = target.shape.horizon
-        self.sight = first_sight(horizon, stage_free=counts.stage_free)  # stages that are planned
+        self.sight = first_sight(target.shape, stage_free=counts.stage_free)  # stages planned
         self.allowed = allowed  # (S, A), where the environment forbids actions
         # An episode's steps change what it does next, where stages share what they have seen.
         self.learns_within = learns_within and counts.shares_stages
@@ -119,8 +118,7 @@ class Game:
 
     def grow(self, target: Target) -> None:
         """Go on with a target that has more rows, or room for more states."""
-        if target.shape.states > self.counts.shape.states:
-            self.counts.grow(target.shape.states)
+        self._make_room(target)
         self.target = target
         self.collected = target.collected(self.counts.visits)
         self.state = extended(self.adversary, target, self.state, self.collected)
@@ -130,12 +128,18 @@ class Game:
         if not target.continues(self.target):
             self.grow(target)
             return
-        if target.shape.states > self.counts.shape.states:
-            self.counts.grow(target.shape.states)
+        self._make_room(target)
         new = target.keep(np.arange(len(target)) >= len(self.target))
         self.target = target
         self.collected = np.append(self.collected, new.collected(self.counts.visits))
         self.state = extended(self.adversary, target, self.state, self.collected)
+
+    def _make_room(self, target: Target) -> None:
+        """For all states of a target; where these are very many, plans look less far."""
+        if target.shape.states > self.counts.shape.states:
+            self.counts.grow(target.shape.states)
+            if self.counts.stage_free:
+                self.sight = within_reason(self.sight, target.shape)
 
     def allow(self, allowed: BoolArray) -> None:
         """Hear which actions states have, (S, A), where that shows only as one goes."""
@@ -252,7 +256,7 @@ class Game:
     def look_further(self, in_vain: int) -> bool:
         """Plan more stages ahead, if so many steps in a row of an episode met nothing missing."""
         before = self.sight
-        self.sight = wider(before, self.target.shape.horizon, in_vain)
+        self.sight = wider(before, self.target.shape, in_vain)
         return self.sight > before
 
     def tell_visits(self, seen: CountedVisits) -> None:

@@ -15,22 +15,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from covgame.targets.target import Target
-from covgame.types import FloatArray
+from covgame.types import FloatArray, Shape
 
 FIRST_SIGHT = 16
 
 LONG = 32
 """Episodes up to this length are planned as a whole, which takes little then."""
 
+MOST_PLANNED = 100_000_000
+"""Stages times states of a plan, 2.5 GB: in worlds of millions of states plans look less far."""
 
-def first_sight(horizon: int, *, stage_free: bool) -> int:
+
+def first_sight(shape: Shape, *, stage_free: bool) -> int:
     """How far the first plan looks."""
-    return FIRST_SIGHT if stage_free and horizon > LONG else horizon
+    return FIRST_SIGHT if stage_free and shape.horizon > LONG else shape.horizon
 
 
-def wider(sight: int, horizon: int, in_vain: int) -> int:
+def wider(sight: int, shape: Shape, in_vain: int) -> int:
     """How far to look after an episode with so many steps in a row that met nothing missing."""
-    return min(2 * sight, horizon) if in_vain >= sight else sight
+    return within_reason(2 * sight, shape) if in_vain >= sight else sight
+
+
+def within_reason(sight: int, shape: Shape) -> int:
+    """As far as that, if an episode is so long and memory allows it."""
+    return min(sight, shape.horizon, max(FIRST_SIGHT, MOST_PLANNED // shape.states))
 
 
 def longest_in_vain(target: Target, collected: FloatArray, cells: Iterable[int]) -> int:

@@ -167,6 +167,7 @@ class PlanCache(NamedTuple):
     shared_head: Any  # (S,) or empty
     links: Any  # (L, 2), state and next link
     tally: Any  # (6,), by EPISODE, LINKS, PLANNED, UNFOLLOWED, HEAVY and WHOLE
+    repeats: Any  # whether the first stage stands for several of an episode
 
 
 class Batch(NamedTuple):
@@ -292,6 +293,7 @@ def plan_cache(counts: Counts, sight: int, stages: int) -> PlanCache:
         shared_head=np.full(S if counts.shares_stages else 0, -1, dtype=np.int32),
         links=np.zeros((entries, 2), dtype=np.int32),
         tally=np.zeros(6, dtype=np.int64),
+        repeats=sight < counts.shape.horizon,
     )
     cache.tally[EPISODE] = counts.n_episodes
     _link_rows(cache, counts.table, counts, apart=not counts.pooled)

@@ -63,10 +63,21 @@ def _know(cache, h, s):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _know_next(cache, h, s):  # type: ignore[no-untyped-def]
+    """From now on an episode can be in a state after a stage; the first may be followed by itself.
+
+    So whoever enters a state that is not in the plan has come by a way that is news.
+    """
+    _know(cache, h + 1, s)
+    if h == 0 and cache.repeats:
+        _know(cache, 0, s)
+
+
+@compiled
 def _know_successors(cache, h, entry, entries):  # type: ignore[no-untyped-def]
     for place in range(entry.start, entry.start + entry.size):
         if entries[place].successor != END:
-            _know(cache, h + 1, entries[place].successor)
+            _know_next(cache, h, entries[place].successor)
 
 
 @compiled
@@ -77,12 +88,13 @@ def _follow(learnt, cache, earliest):  # type: ignore[no-untyped-def]
     H = len(known)
     for h in range(earliest, H - 1):
         first = ZERO if learnt.pooled else h * S * A
-        for i in range(n_followed[h], n_known[h]):
-            for pair in range(known[h, i] * A, known[h, i] * A + A):
+        while n_followed[h] < n_known[h]:  # which may become more
+            s = known[h, n_followed[h]]
+            for pair in range(s * A, s * A + A):
                 _know_successors(cache, h, learnt.rows[first + pair], learnt.entries)
                 if learnt.borrowing:
                     _know_successors(cache, h, learnt.pool_rows[pair], learnt.pool_entries)
-        n_followed[h] = n_known[h]
+            n_followed[h] += 1
     if earliest == 0:
         cache.tally[UNFOLLOWED] = 0
 
@@ -122,7 +134,7 @@ def note_successor(cache, head, rows, entries, row, h, s, shape):  # type: ignor
     _link(cache, head, s, state)
     for stage in range(H - 1):
         if cache.flags[state, stage] != 0:
-            _know(cache, stage + 1, s)
+            _know_next(cache, stage, s)
 
 
 @inlined

@@ -14,6 +14,7 @@ from covgame.arrays import of_each_kind
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import BadInput
 from covgame.game.adversary import (
+    OURS,
     MissingOnly,
     TargetAware,
     WeightedMajority,
@@ -416,7 +417,7 @@ def is_compiled(game: Game) -> bool:
     """Whether compiled code knows the game's planner and adversary: exactly ours, no subclass."""
     planner = game.planner
     return (
-        type(game.adversary) in (TargetAware, WeightedMajority, MissingOnly)
+        type(game.adversary) in OURS
         and type(planner) is OptimisticPlanner
         and type(planner.optimism) in (RangeAwareOptimism, PaperOptimism)
     )
