@@ -39,6 +39,7 @@ def found() -> str:
     body = [
         [
             f"{row['states']:,}",
+            f"{row['stages']:,}",
             f"{row['cells']:,}",
             f"{row['episodes']:,}",
             in_seconds(row["seconds"]),
@@ -47,7 +48,15 @@ def found() -> str:
         ]
         for row in _rows("found")
     ]
-    heads = ["states found", "cells", "episodes", "time", "an episode, at the end", "memory"]
+    heads = [
+        "states found",
+        "stages",
+        "cells",
+        "episodes",
+        "time",
+        "an episode, at the end",
+        "memory",
+    ]
     return table(heads, body)
 
 
@@ -70,8 +79,32 @@ def long() -> str:
     return table(heads, body)
 
 
+def look_ahead() -> str:
+    """Plans of all stages, and plans that look as far as it takes."""
+    body = []
+    for row in _results.read("look_ahead")["rows"]:
+        episodes = (f"{row[how]:,.1f} ± {row[f'error {how}']:.1f}" for how in ("all", "ahead"))
+        times = (_milliseconds(row[f"ms {how}"]) for how in ("all", "ahead"))
+        sights = row["sights"]
+        middle = f"{sights[len(sights) // 2]} ({sights[0]} to {sights[-1]})"
+        body.append([f"`{row['env']}`", f"{row['visits']}", *episodes, *times, middle])
+    heads = ["world", "visits", "all stages", "as far as it takes"]
+    return table([*heads, "time, all", "time, as far", "stages ahead at the end"], body)
+
+
+def look_ahead_stages() -> str:
+    """What a step costs by the number of stages."""
+    body = [
+        [f"{row['stages']:,}", f"{row['us all']:,.0f} us", f"{row['us ahead']:,.0f} us"]
+        for row in _results.read("look_ahead")["stages"]
+    ]
+    return table(["stages", "plans of all stages", "as far as it takes"], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "size_simulated": simulated,
     "size_found": found,
     "size_long": long,
+    "look_ahead": look_ahead,
+    "look_ahead_stages": look_ahead_stages,
 }

@@ -49,7 +49,9 @@ MOST_AVERAGED = 10_000_000
 
 def play(model: TabularMDP, target: Target, *, averaging: bool) -> tuple[Any, FloatArray, float]:
     """A game played to its end: with the average of its weights, and the seconds that it took."""
-    game = SETTINGS.new_game(target, stationary=model.transitions.stationary)
+    game = SETTINGS.new_game(
+        target, stationary=model.transitions.stationary, stage_free=target.stage_free
+    )
     most = 1 if averaging else 1_000
     player = CompiledPlayer(game, SimulatedSource(model, SETTINGS.seed), most=most, record=False)
     average = np.zeros(len(target))

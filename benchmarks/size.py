@@ -1,13 +1,13 @@
 """How large it may be: time of an episode and memory, from a thousand to ten million cells.
 
-    python3 dev.py bench size [--quick | --million]
+    python3 dev.py bench size [--quick]
 
 Three measurements, each size in a process of its own. *Simulated*: grids that can be crossed within
 an episode, and garnets, where nearly everything leads to nearly everything; every pair is wanted.
 Beside planning everything before each episode, and beside backward induction on dense arrays.
 *Found*: a torus whose states show only as one goes, stepped in Python. *Long*: environments of
-others with long horizons, to their end. What rlberry takes stands in public_code.json. --million
-adds a million states that are found to what was measured before, which takes long.
+others with long horizons, to their end or for ten minutes. What rlberry takes stands in
+public_code.json.
 """
 
 from __future__ import annotations
@@ -42,16 +42,19 @@ ACTIONS = 4
 SECONDS = 4.0
 """Of play for every size and method, at least four episodes."""
 
-FOUND, MILLION = [10**4, 10**5], 10**6
-FOUND_STAGES = 50
+FOUND = [(10**4, 50), (10**5, 50), (10**5, 1000), (10**6, 50), (10**6, 1000)]
+"""States, and stages of an episode."""
+
 LONG = [
     ("gym:MountainCar-v0", 200, "bins:12x8", "uniform:10/pair"),
     ("gym:MountainCar-v0?max_episode_steps=1000", 1000, "bins:12x8", "uniform:10/pair"),
     ("gym:Taxi-v4", 200, None, "uniform:3/pair"),
-    ("KeyCorridorS3R3", 200, None, "uniform:1/pair"),
-    ("MultiRoom-N4-S5", 80, None, "uniform:1/pair"),
+    ("KeyCorridorS3R3-v0", 200, None, "uniform:1/pair"),
+    ("MultiRoom-N4-S5-v1", 80, None, "uniform:1/pair"),
 ]
-LONGEST = 40.0
+LONGEST = 600.0
+"""Seconds."""
+
 OURS, WHOLE, DENSE = "only what has changed", "planning everything", "dense arrays"
 LINES = {"grid": "o-", "garnet": "v:"}
 MINUTES_PER_PROCESS = 60
@@ -109,7 +112,7 @@ def simulated(kind: str, cells: int, method: str) -> dict[str, Any]:
     return {**about, "ms": 1e3 * middle, "episodes": len(times), "mb": _results.peak_memory()}
 
 
-def found(states: int) -> dict[str, Any]:
+def found(states: int, stages: int) -> dict[str, Any]:
     """An environment that has shown so many states: what an episode and memory come to then."""
     CompiledGame.waits = True
     marks: list[tuple[float, int]] = []
@@ -120,7 +123,7 @@ def found(states: int) -> dict[str, Any]:
         if run.n_states >= states:
             raise StopIteration
 
-    env = cg.make(lambda: Torus(side), FOUND_STAGES)
+    env = cg.make(lambda: Torus(side), stages)
     began = time.perf_counter()
     with suppress(StopIteration):
         cg.cover(env, "uniform:1/pair", progress=look)
@@ -128,13 +131,13 @@ def found(states: int) -> dict[str, Any]:
     half = next(i for i, (_, played) in enumerate(marks) if 2 * played >= episodes)
     late = (marks[-1][0] - marks[half][0]) / max(1, episodes - marks[half][1])
     return {
-        "kind": "found", "states": states, "cells": states * FOUND_STAGES * ACTIONS,
+        "kind": "found", "states": states, "stages": stages, "cells": states * stages * ACTIONS,
         "episodes": episodes, "seconds": seconds, "ms": 1e3 * late, "mb": _results.peak_memory(),
     }  # fmt: skip
 
 
 def long(name: str, horizon: int, states: str | None, target: str) -> dict[str, Any]:
-    """A run to its end, or for a minute."""
+    """A run to its end, or for some minutes."""
     env = _doors(name, horizon) if not name.startswith("gym:") else None
     env = env or cg.make(name, horizon, states=states)
     runs: list[cg.Coverage] = []
@@ -161,7 +164,7 @@ def _doors(name: str, horizon: int) -> cg.Environment:
     import minigrid  # noqa: F401 (registers its environments)
     from examples.minigrid_doors import SameMaze, state
 
-    return cg.make(lambda: SameMaze(gymnasium.make(f"MiniGrid-{name}-v0")), horizon, states=state)
+    return cg.make(lambda: SameMaze(gymnasium.make(f"MiniGrid-{name}")), horizon, states=state)
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
@@ -174,7 +177,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
         if mine:
             axes.plot([r["cells"] for r in mine], [r["ms"] for r in mine], line, color=colour,
                       label=f"{method}, {kind}s")  # fmt: skip
-    shown = [r for r in rows if r["kind"] == "found"]
+    shown = [r for r in rows if r["kind"] == "found" and r["stages"] == FOUND[0][1]]
     axes.plot([r["cells"] for r in shown], [r["ms"] for r in shown], "s--", color="#e0998d",
               label="states that are found, stepped in Python")  # fmt: skip
     theirs = [r for r in _results.read("public_code")["rows"] if not r["staged"]]
@@ -198,7 +201,7 @@ def cases(quick: bool) -> list[list[Any]]:
     ]
     if quick:
         return simulations
-    return [*simulations, *(["found", n] for n in FOUND), *(["long", *one] for one in LONG)]
+    return [*simulations, *(["found", *one] for one in FOUND), *(["long", *one] for one in LONG)]
 
 
 MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
@@ -216,9 +219,6 @@ def main(arguments: list[str]) -> None:
         return
     rows: list[dict[str, Any]] = []
     todo = cases("--quick" in arguments)
-    if "--million" in arguments:
-        before = _results.read("size")["rows"]
-        rows, todo = [row for row in before if row.get("states") != MILLION], [["found", MILLION]]
     for case in todo:
         row = _results.in_own_process(
             "benchmarks.size", "--case", json.dumps(case), seconds=60 * MINUTES_PER_PROCESS
@@ -226,7 +226,7 @@ def main(arguments: list[str]) -> None:
         print(row, flush=True)
         rows += [row] if row else []
     if "--quick" not in arguments:
-        _results.write("size", rows, found_stages=FOUND_STAGES)
+        _results.write("size", rows)
         draw(rows)
 
 

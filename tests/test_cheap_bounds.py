@@ -181,7 +181,7 @@ def test_a_short_run_gets_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.min_episodes == run.min_episodes  # computed once
     assert asked == [run.n_episodes // EPISODES_A_ROUND]
     assert 0 < asked[0] < module.ROUNDS
-    long = cg.cover(GRID, "uniform:300/pair", seed=1)
+    long = cg.cover(GRID, "uniform:500/pair", seed=1)
     assert long.min_episodes
     assert asked[1:] == [module.ROUNDS]
 

@@ -12,13 +12,14 @@ from covgame.episodes import LAST, Episode
 from covgame.game.adversary import (
     TargetAware,
 )
-from covgame.game.counts import Counts, SuccessorTable
+from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import (
     OptimisticPlanner,
     RangeAwareOptimism,
 )
 from covgame.game.presets import default_game
+from covgame.game.successors import SuccessorTable
 from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import blocks
 from covgame.sources.simulated import SimulatedSource

@@ -12,7 +12,7 @@ import pytest
 
 import covgame as cg
 from covgame.game.presets import default_game
-from covgame.game.size import LEAST_BYTES, size_of
+from covgame.game.size import LEAST_BYTES, Kept, size_of
 from covgame.players.following import FollowingGame
 from covgame.players.plain import PlainGame
 from covgame.players.stepped import SteppedPlayer
@@ -40,12 +40,17 @@ def arrays_of(things: Iterable[Any]) -> dict[int, Any]:
 
 
 @pytest.mark.parametrize("text", ["uniform:2", "uniform:2/pair"])
-@pytest.mark.parametrize("pooled", [True, False])
-def test_the_forecast_is_what_the_arrays_take(text: str, pooled: bool) -> None:
+@pytest.mark.parametrize(("pooled", "ahead"), [(True, False), (True, True), (False, False)])
+@pytest.mark.parametrize("by_stage", [10**3, 10**7])
+def test_the_forecast_is_what_the_arrays_take(
+    text: str, pooled: bool, ahead: bool, by_stage: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Within a quarter: successors beyond two, and lists that are made on demand, are guesses."""
+    monkeypatch.setattr("covgame.game.counts.MOST_BY_STAGE", by_stage)
+    monkeypatch.setattr("covgame.game.size.MOST_BY_STAGE", by_stage)
     world = cg.make("grid:rows=30,columns=30,horizon=40").require_model("a test")
     target = parse_request(text).resolve(world.transitions)
-    game = default_game(target, pooled=pooled)
+    game = default_game(target, pooled=pooled, looks_ahead=ahead)
     playing, source = FollowingGame(game), SimulatedSource(world, 0)
     for number in range(3):
         playing.tell(source.play(playing.ask(), number, playing.revise))
@@ -56,7 +61,7 @@ def test_the_forecast_is_what_the_arrays_take(text: str, pooled: bool) -> None:
         ]
     )  # fmt: skip
     taken = sum(array.nbytes for array in arrays.values())
-    size = size_of(target, world.shape.states, pooled=pooled, borrowing=True)
+    size = size_of(target, world.shape.states, Kept.by(game))
     assert taken == pytest.approx(size.bytes - LEAST_BYTES, rel=0.25)
 
 
@@ -111,11 +116,13 @@ def test_large_worlds_are_told_what_they_take(capsys: pytest.CaptureFixture[str]
     cg.cover(cg.make(Ring, 40), "uniform:1/pair", max_episodes=1)
     assert capsys.readouterr().err == ""
     cg.cover(cg.make(Ring, 900), "uniform:1/pair", max_episodes=1)
+    assert capsys.readouterr().err == ""  # it follows what is seen, not the stages
+    cg.cover(cg.make(Ring, 900), "uniform:1", max_episodes=1)
     assert "every state that is found takes about" in capsys.readouterr().err
 
 
 def test_the_answer_stays_alone_on_standard_output(tmp_path: Path) -> None:
-    asked = ("cover", "py:tests.test_size:Ring", "--horizon", "900", "--target", "uniform:1/pair")
+    asked = ("cover", "py:tests.test_size:Ring", "--horizon", "900", "--target", "uniform:1")
     done = covgame(*asked, "--max-episodes", "1", "--json", "--out", str(tmp_path / "run"))
     assert json.loads(done.stdout)["episodes"] == 1
     assert "every state that is found takes about" in done.stderr

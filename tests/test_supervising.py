@@ -7,13 +7,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import covgame as cg
+from covgame import interruption
+from covgame.errors import OutOfTime
+from covgame.flow.highs import LinearProgram, Method, Solver
+from covgame.flow.polytope import SparseColumns
 from covgame.runs.unbegun import interrupted_answer
 from tests.test_cli import covgame
 
@@ -207,6 +213,29 @@ def test_the_solver_is_broken_off(after: float, place: Path) -> None:
     code, _, err, seconds = ended(process)
     assert (code, seconds < SOON) == (130, True), (code, seconds, err)
     assert err.endswith("covgame: interrupted\n")
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_a_solver_that_hears_nothing_is_left_behind(
+    hears: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the process must not be taken apart beneath it, but end at once."""
+    left, ended_with = threading.Event(), list[int]()
+    monkeypatch.setattr(interruption, "_left_behind", left)
+    monkeypatch.setattr(os, "_exit", ended_with.append)
+    program = LinearProgram(
+        np.ones(1), np.ones(1), SparseColumns(1, *map(np.array, ([0, 1], [0], [1.0]))),
+        np.zeros(1), np.full(1, 9.0),
+    )  # fmt: skip
+    solver = Solver(program, Method.SIMPLEX)
+    monkeypatch.setattr(solver.highs, "startSolve", lambda: None)
+    monkeypatch.setattr(solver.highs, "cancelSolve", lambda: None)
+    answers = iter([(False, None), (hears, None)])
+    monkeypatch.setattr(solver.highs, "wait", lambda seconds: next(answers))
+    with pytest.raises(OutOfTime), interruption.time_limit(0.0):
+        solver._run_watched()
+    interruption.exit_at_once(7)
+    assert ended_with == ([] if hears else [7])
 
 
 @pytest.mark.parametrize(

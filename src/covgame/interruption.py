@@ -89,6 +89,25 @@ def check() -> None:
         raise OutOfTime("the time is over")
 
 
+_left_behind = threading.Event()
+"""Set once a thread of somebody else's works on that hears nothing."""
+
+
+def leave_behind() -> None:
+    """Hear of such a thread, which nobody waits for."""
+    _left_behind.set()
+
+
+def exit_at_once(code: int) -> None:
+    """When all is saved and said: end the process, if a thread was left behind; else return.
+
+    Python's own way out takes libraries apart beneath a thread that still uses them, which some
+    answer by aborting the process.
+    """
+    if _left_behind.is_set():
+        os._exit(code)
+
+
 class Interruption:
     """While it is entered, the first Ctrl-C only sets ``wanted``; a second one breaks off."""
 

@@ -6,7 +6,7 @@ An alias such as ``FloatHSA`` names the axes of an array: stages H, states S, ac
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,12 +64,14 @@ class Policy:
 
     ``table`` holds an action per (h, s), or a probability per (h, s, a) if it is stochastic.
     The table may be filled only where episodes have been. So whoever plays says in which state one
-    begins, before the first action.
+    begins, before the first action. Its first row may stand for several stages: the first ``lead``
+    ones, and the one after them.
     """
 
     table: npt.NDArray[Any]
     actions: int
     on_start: Callable[[int], None] | None = None
+    lead: int = 0
 
     @classmethod
     def deterministic(cls, chosen: IntArray, actions: int) -> Policy:
@@ -88,13 +90,17 @@ class Policy:
         if self.on_start is not None and state < self.table.shape[1]:
             self.on_start(state)
 
+    def row(self, h: int) -> int:
+        """The row of the table for a stage."""
+        return h - self.lead if h > self.lead else 0
+
     @property
     def is_stochastic(self) -> bool:
         """Whether it draws its actions."""
         return self.table.ndim == 3
 
     def probabilities(self) -> FloatHSA:
-        """The probability of each action, also where the policy is deterministic."""
+        """The probability of each action, row by row, also where it is deterministic."""
         if self.is_stochastic:
             return self.table.astype(np.float64, copy=False)
         chosen: BoolArray = np.equal(self.table[:, :, None], np.arange(self.actions))
@@ -103,7 +109,7 @@ class Policy:
     def first(self, states: int) -> Policy:
         """The same without the room for further states."""
         return (
-            self if states >= self.table.shape[1] else Policy(self.table[:, :states], self.actions)
+            self if states >= self.table.shape[1] else replace(self, table=self.table[:, :states])
         )
 
     def to_list(self) -> list[Any]:

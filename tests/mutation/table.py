@@ -44,6 +44,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "game/planner.py": ("test_planner.py",),
     "game/adversary.py": ("test_adversary.py", "test_tiny_games.py::test_asked_and_told"),
     "game/counts.py": ("test_counts.py", "test_tiny_games.py::test_asked_and_told"),
+    "game/successors.py": ("test_counts.py", "test_tiny_games.py::test_asked_and_told"),
+    "game/sight.py": (
+        "test_sight.py::test_how_far_the_first_plans_look",
+        "test_sight.py::test_when_to_look_further",
+        "test_sight.py::test_steps_in_vain_by_hand",
+    ),
     "game/progress.py": ("test_progress.py",),
     "game/batches.py": ("test_progress.py",),
     "game/*": (
@@ -119,6 +125,7 @@ QUICK = [
     ("game/planner.py", "8 * self.beta(observed)", "2 * self.beta(observed)"),
     ("game/adversary.py", "(math.sqrt(2) - 1) / (math.e - 2)", "(math.sqrt(2) + 1) / (math.e - 2)"),
     ("game/presets.py", "delta / 2, scale", "delta, scale"),
+    ("game/sight.py", "in_vain >= sight", "in_vain > sight"),
     ("flow/polytope.py", "value.append(-probability)", "value.append(probability)"),
 ]
 """(files, old text, new text): what a guarantee rests on, in half a minute."""

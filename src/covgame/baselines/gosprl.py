@@ -22,9 +22,10 @@ import numpy as np
 
 from covgame.arrays import sum_by_index
 from covgame.game.adversary import MissingOnly
-from covgame.game.counts import Counts, SuccessorTable
+from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import greedy
+from covgame.game.successors import SuccessorTable
 from covgame.kernels import layout
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray, FloatHSA, IntArray, Policy

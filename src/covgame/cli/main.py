@@ -14,7 +14,7 @@ import click
 import covgame
 from covgame.cli.messages import INTERRUPTED, complain, leave_interrupted
 from covgame.cli.supervising import begin, goodbye, supervise
-from covgame.interruption import heeded
+from covgame.interruption import exit_at_once, heeded
 
 NAMES = (
     "plan",
@@ -104,6 +104,7 @@ def run() -> None:
     except KeyboardInterrupt:  # once more, while the first was being answered
         _heed_no_more()
         goodbye(INTERRUPTED)
+        exit_at_once(INTERRUPTED)
         sys.exit(INTERRUPTED)
 
 
@@ -113,7 +114,9 @@ def _attended() -> None:
         _run()
     except SystemExit as end:
         _heed_no_more()
-        goodbye(end.code if isinstance(end.code, int) else int(end.code is not None))
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        goodbye(code)
+        exit_at_once(code)
         raise
     except KeyboardInterrupt:
         raise

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
@@ -80,4 +81,5 @@ def _show(path: Path, model: LearntModel, best: Policy, found: str, value: float
     lines = [f"policy       {found}", f"value        {number(value)} on the learnt model"]
     if not is_finished(path):
         lines.append("unfinished   the run had not reached its end: nothing is guaranteed")
-    return "\n".join([*lines, "", *policy_lines(best, model.names, model.visits.sum(axis=2) > 0)])
+    seen = np.broadcast_to(model.visits.sum(axis=2) > 0, model.shape.hs)
+    return "\n".join([*lines, "", *policy_lines(best, model.names, seen)])

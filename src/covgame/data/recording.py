@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from covgame.errors import BadInput
 from covgame.names import Names
 from covgame.store.folder import COUNTS, RunFolder
+from covgame.store.state import shape_of
 from covgame.store.trust import resume_command
 from covgame.types import END, BoolArray, IntArray, Shape
 
@@ -192,9 +193,8 @@ def _shape(folder: RunFolder) -> Shape:
             f"{folder.path} holds no {COUNTS} yet, because it was stopped before anything was "
             f"saved; {resume_command(folder)} goes on with it"
         )
-    horizon, states, actions = arrays["visits"].shape
-    known = folder.load_states()
-    return Shape(horizon, states if known is None else len(known[0]), actions)
+    shape, known = shape_of(arrays), folder.load_states()
+    return shape if known is None else replace(shape, states=len(known[0]))
 
 
 def _spaces(manifest: dict[str, Any]) -> tuple[Any, Any, Values | None]:

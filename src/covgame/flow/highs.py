@@ -146,7 +146,8 @@ class Solver:
                 interruption.check()
         except BaseException:
             self.highs.cancelSolve()
-            self.highs.wait(SECONDS_TO_GIVE_IN)
+            if not self.highs.wait(SECONDS_TO_GIVE_IN)[0]:
+                interruption.leave_behind()
             raise
 
     def change_costs(self, columns: IntArray, costs: FloatArray) -> None:

@@ -305,6 +305,10 @@ class MissingOnly:
         self.extend(target, state, collected)
 
 
+OURS = (WeightedMajority, TargetAware, MissingOnly)
+"""The adversaries that compiled code knows; a subclass is somebody else's."""
+
+
 def _imagined(
     weigh: Callable[[Target, AdversaryState, FloatArray], None],
     target: Target,

@@ -7,7 +7,7 @@ planned one after the other on *anticipated* visits does not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -112,7 +112,7 @@ class UnderWay:
         table = policy.table.copy()
         rng = np.random.default_rng([DRAWN, ticket])
         table[:, new] = rng.integers(policy.actions, size=(len(table), new.size))
-        return Policy.deterministic(table, policy.actions)
+        return replace(policy, table=table)
 
     def _readable_plan(self, weights: FloatArray) -> Policy:
         return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
@@ -125,4 +125,4 @@ def _with_room(policy: Policy, states: int) -> Policy:
         return policy
     wider = [(0, 0)] * policy.table.ndim
     wider[1] = (0, missing)
-    return Policy(np.pad(policy.table, wider), policy.actions)
+    return replace(policy, table=np.pad(policy.table, wider))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from covgame.arrays import sum_by_index
 from covgame.episodes import LAST, Episode
+from covgame.game.successors import SuccessorTable
 from covgame.mdp.transitions import Transitions
 from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
 
@@ -33,151 +34,11 @@ FIRST_AGREEMENT = (1.0, 0.5)
 AS_ELSEWHERE = 8.0
 """A state is taken to agree over stages as all states do, with the weight of so many steps."""
 
+MOST_BY_STAGE = 10_000_000
+"""Where nobody tells stages apart, visits of more cells than these are added up over stages."""
+
 YOUNG = 3
 """Up to so many observations, and whenever it leads somewhere new, a row is news."""
-
-
-ROW = np.dtype(
-    [
-        ("total", np.int64),
-        ("share", np.float64),  # 1/total, so that planning need not divide
-        ("start", np.int64),
-        ("size", np.int64),
-        ("capacity", np.int64),
-        # The first two successors and their probabilities, kept by compiled code: most rows
-        # have no more, and a row is then one line of the processor's cache.
-        ("first", np.uint32),
-        ("second", np.uint32),
-        ("p_first", np.float64),
-        ("p_second", np.float64),
-    ],
-    align=True,
-)
-ENTRY = np.dtype([("successor", np.int64), ("count", np.int64)], align=True)
-
-
-class SuccessorTable:
-    """How often each row led where: short lists in one pool of memory.
-
-    Row i owns ``capacity`` entries from ``start`` on, of which ``size`` are used. A full row
-    moves to the end with twice the room, so memory follows what was seen. The arrays are plain,
-    so that compiled code and files can share them.
-    """
-
-    FIRST_CAPACITY = 2
-
-    def __init__(self, rows: int, room: int = 64) -> None:
-        self.rows = np.zeros(rows, dtype=ROW)
-        self.entries = np.zeros(room, dtype=ENTRY)
-        self.used = 0
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def total(self) -> IntArray:
-        """The transitions out of each row."""
-        total: IntArray = self.rows["total"]
-        return total
-
-    def add(self, row: int, successor: int, times: int = 1) -> None:
-        """Count a transition."""
-        entry = self.rows[row]
-        entry["total"] += times
-        entry["share"] = 1.0 / entry["total"]
-        known = self._known(row)
-        seen = np.flatnonzero(known["successor"] == successor)
-        if len(seen):
-            known["count"][seen[0]] += times
-            return
-        if entry["size"] == entry["capacity"]:
-            self._move(row)
-        self.entries[entry["start"] + entry["size"]] = (successor, times)
-        entry["size"] += 1
-
-    def remove(self, row: int, successor: int) -> None:
-        """Take back the transition that was counted last of all that led there."""
-        entry, known = self.rows[row], self._known(row)
-        entry["total"] -= 1
-        entry["share"] = 1.0 / entry["total"] if entry["total"] else 0.0
-        place = int(np.flatnonzero(known["successor"] == successor)[0])
-        known["count"][place] -= 1
-        if known["count"][place] == 0:  # then it was the newest successor
-            entry["size"] -= 1
-
-    def add_many(self, row: IntArray, successor: IntArray, times: IntArray) -> None:
-        """Count many transitions, each (row, successor) once in the list."""
-        new = self._places(row, successor) < 0
-        for i in np.flatnonzero(new).tolist():
-            self.add(int(row[i]), int(successor[i]), int(times[i]))  # this may move its row
-        row, successor, times = row[~new], successor[~new], times[~new]
-        self.entries["count"][self._places(row, successor)] += times
-        np.add.at(self.rows["total"], row, times)
-        changed = np.unique(row)
-        self.rows["share"][changed] = 1.0 / self.rows["total"][changed]
-
-    def _places(self, row: IntArray, successor: IntArray) -> IntArray:
-        """Where the transitions are listed, -1 where they are not yet."""
-        place = np.full(len(row), -1, dtype=np.int64)
-        start, size = self.rows["start"][row], self.rows["size"][row]
-        for within in range(int(size.max(initial=0))):
-            here = np.minimum(start + within, len(self.entries) - 1)
-            hit = (within < size) & (self.entries["successor"][here] == successor)
-            place[hit] = here[hit]
-        return place
-
-    def _known(self, row: int) -> npt.NDArray[np.void]:
-        """The entries of a row."""
-        entry = self.rows[row]
-        return self.entries[entry["start"] : entry["start"] + entry["size"]]
-
-    def _move(self, row: int) -> None:
-        """Give a full row twice the room at the end of the pool."""
-        entry, known = self.rows[row], self._known(row).copy()
-        capacity = max(self.FIRST_CAPACITY, 2 * int(entry["capacity"]))
-        self.make_room(capacity)
-        self.entries[self.used : self.used + len(known)] = known
-        entry["start"], entry["capacity"] = self.used, capacity
-        self.used += capacity
-
-    def make_room(self, places: int) -> None:
-        """See to it that the pool has so many free places."""
-        while self.used + places > len(self.entries):
-            self.entries = np.concatenate([self.entries, np.zeros_like(self.entries)])
-
-    def lay_out(self, stages: int, before: int, after: int) -> None:
-        """Give every stage room for more rows."""
-        rows = np.zeros((stages, after), dtype=ROW)
-        rows[:, :before] = self.rows.reshape(stages, before)
-        self.rows = rows.reshape(-1)
-
-    def seen(self, row: int, successor: int) -> int:
-        """How often the row led to this successor."""
-        known = self._known(row)
-        return int(known["count"][known["successor"] == successor].sum())
-
-    def listed(self, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
-        """(row counted from ``first``, successor, count) of a range of rows, in order."""
-        size = self.rows["size"][first:last]
-        row = np.repeat(np.arange(last - first), size)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
-        known = self.entries[np.repeat(self.rows["start"][first:last], size) + within]
-        return row, known["successor"], known["count"]
-
-    def moments(self, first: int, last: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean of V and of V squared over the successors of rows; 0 where there are none."""
-        row, successor, count = self.listed(first, last)
-        value = np.append(values, 0.0)[successor]
-        part = count * self.rows["share"][first:last][row] * value
-        mean = sum_by_index(row, part, last - first)
-        return mean, sum_by_index(row, part * value, last - first)
-
-    def largest(self, first: int, last: int, values: FloatArray) -> FloatArray:
-        """The largest V among the successors of rows; 0 where there are none."""
-        row, successor, _ = self.listed(first, last)
-        best = np.zeros(last - first)
-        np.maximum.at(best, row, np.append(values, 0.0)[successor])
-        return best
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,13 +64,20 @@ class Counts:
       measured, state by state: as many as its stages have been seen to agree.
 
     Whoever asks for an ``estimate`` or a ``kernel`` does not see the difference.
+
+    ``stage_free`` says that nobody tells stages apart at all: they are pooled, and what is asked
+    for may be visited at any stage. Plans depend then on the stages that are left and on nothing
+    else, and in large worlds ``visits`` and ``reward_sums`` have a single stage, the sum of all.
     """
 
-    def __init__(self, shape: Shape, *, pooled: bool, borrowing: bool = False) -> None:
+    def __init__(
+        self, shape: Shape, *, pooled: bool, borrowing: bool = False, stage_free: bool = False
+    ) -> None:
         self.shape = shape
-        self.pooled = pooled
-        self.visits = np.zeros(shape.hsa, dtype=np.int64)
-        self.reward_sums = np.zeros(shape.hsa)
+        self.pooled, self.stage_free = pooled, stage_free
+        stages = self._stages_apart(shape)
+        self.visits = np.zeros((stages, *shape.hsa[1:]), dtype=np.int64)
+        self.reward_sums = np.zeros(self.visits.shape)
         self.starts = np.zeros(shape.states, dtype=np.int64)
         self.n_episodes = 0
         self.table = SuccessorTable(shape.pairs if pooled else shape.cells)
@@ -220,16 +88,27 @@ class Counts:
     def grow(self, states: int) -> None:
         """Make room for more states; what was counted stays."""
         old, new = self.shape, Shape(self.shape.horizon, states, self.shape.actions)
-        visits, reward_sums = np.zeros(new.hsa, dtype=np.int64), np.zeros(new.hsa)
-        visits[:, : old.states], reward_sums[:, : old.states] = self.visits, self.reward_sums
-        self.visits, self.reward_sums = visits, reward_sums
-        more = states - old.states
+        more, stages = states - old.states, self._stages_apart(new)
+        wider = ((0, 0), (0, more), (0, 0))
+        self.visits = np.pad(summed_to(stages, self.visits), wider)
+        self.reward_sums = np.pad(summed_to(stages, self.reward_sums), wider)
         self.starts = np.concatenate([self.starts, np.zeros(more, dtype=np.int64)])
         self.state_agreement = np.concatenate([self.state_agreement, np.zeros((more, 2))])
         self.table.lay_out(1 if self.pooled else old.horizon, old.pairs, new.pairs)
         if self.pool is not None:
             self.pool.lay_out(1, old.pairs, new.pairs)
         self.shape = new
+
+    def _stages_apart(self, shape: Shape) -> int:
+        """How many stages have visits of their own: all, or they are added up."""
+        return 1 if self.stage_free and shape.cells > MOST_BY_STAGE else shape.horizon
+
+    def tried(self, h: int) -> IntArray:
+        """(S, A), how often actions were tried: which one of equals is to be tried next."""
+        if self.stage_free:
+            return self.table.total.reshape(self.shape.states, self.shape.actions)
+        tried: IntArray = self.visits[h]
+        return tried
 
     @property
     def shares_stages(self) -> bool:
@@ -249,8 +128,8 @@ class Counts:
                 strict=True,
             )
         ):
-            visits[cell] += 1
-            reward_sums[cell] += reward
+            visits[cell % len(visits)] += 1
+            reward_sums[cell % len(visits)] += reward
             if successor != LAST and step >= learnt:
                 self.learn(cell, successor)
 
@@ -281,9 +160,10 @@ class Counts:
             for name in ("stage", "state", "action", "next_state")
         )
         cell = (stage * shape.states + state) * shape.actions + action
-        self.visits += np.bincount(cell, minlength=shape.cells).reshape(shape.hsa)
-        earned = np.bincount(cell, steps["reward"], minlength=shape.cells)
-        self.reward_sums += earned.reshape(shape.hsa)
+        place = cell % self.visits.size
+        self.visits += np.bincount(place, minlength=self.visits.size).reshape(self.visits.shape)
+        earned = np.bincount(place, steps["reward"], minlength=self.visits.size)
+        self.reward_sums += earned.reshape(self.visits.shape)
         begins = stage == 0
         self.starts += np.bincount(state[begins], minlength=shape.states)
         self.n_episodes += int(begins.sum())
@@ -298,8 +178,8 @@ class Counts:
         """Add what somebody else counted by the same rule, or apart where this is pooled."""
         self.n_episodes += other.n_episodes
         self.starts += other.starts
-        self.visits += other.visits
-        self.reward_sums += other.reward_sums
+        self.visits += summed_to(len(self.visits), other.visits)
+        self.reward_sums += summed_to(len(self.visits), other.reward_sums)
         moves = other.table.listed(0, len(other.table))
         self.table.add_many(*(moves if other.pooled or not self.pooled else self._together(*moves)))
         if self.pool is not None:
@@ -454,7 +334,7 @@ class Counts:
         return borrows
 
     def mean_rewards(self) -> FloatArray:
-        """The mean reward of every cell, 0 where it was never visited: (H, S, A)."""
+        """The mean reward of every cell, 0 where it was never visited; shaped as visits are."""
         return self.reward_sums / np.maximum(self.visits, 1)
 
     def kernel(self) -> Transitions:
@@ -468,6 +348,11 @@ class Counts:
             count / self.table.total[row],
             stationary=self.pooled,
         )
+
+
+def summed_to(stages: int, visits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(H, S, A) as it is, or with all stages in one."""
+    return visits if len(visits) == stages else visits.sum(axis=0, keepdims=True)
 
 
 def _different(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:

@@ -23,6 +23,7 @@ from covgame.game.adversary import (
 )
 from covgame.game.counts import CountedVisits, Counts
 from covgame.game.planner import Planner
+from covgame.game.sight import first_sight, longest_in_vain, wider, within_reason
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray, FloatHSA, Policy, Shape
 
@@ -96,6 +97,7 @@ class Game:
         self.adversary = adversary
         self.revising = adversary if isinstance(adversary, RevisesWithin) else None
         self.counts = counts
+        self.sight = first_sight(target.shape, stage_free=counts.stage_free)  # stages planned
         self.allowed = allowed  # (S, A), where the environment forbids actions
         # An episode's steps change what it does next, where stages share what they have seen.
         self.learns_within = learns_within and counts.shares_stages
@@ -116,8 +118,7 @@ class Game:
 
     def grow(self, target: Target) -> None:
         """Go on with a target that has more rows, or room for more states."""
-        if target.shape.states > self.counts.shape.states:
-            self.counts.grow(target.shape.states)
+        self._make_room(target)
         self.target = target
         self.collected = target.collected(self.counts.visits)
         self.state = extended(self.adversary, target, self.state, self.collected)
@@ -127,20 +128,30 @@ class Game:
         if not target.continues(self.target):
             self.grow(target)
             return
-        if target.shape.states > self.counts.shape.states:
-            self.counts.grow(target.shape.states)
+        self._make_room(target)
         new = target.keep(np.arange(len(target)) >= len(self.target))
         self.target = target
         self.collected = np.append(self.collected, new.collected(self.counts.visits))
         self.state = extended(self.adversary, target, self.state, self.collected)
+
+    def _make_room(self, target: Target) -> None:
+        """For all states of a target; where these are very many, plans look less far."""
+        if target.shape.states > self.counts.shape.states:
+            self.counts.grow(target.shape.states)
+            if self.counts.stage_free:
+                self.sight = within_reason(self.sight, target.shape)
 
     def allow(self, allowed: BoolArray) -> None:
         """Hear which actions states have, (S, A), where that shows only as one goes."""
         self.allowed = allowed
 
     def cell_rewards(self, weights: FloatArray) -> FloatHSA:
-        """What a cell earns when rows weigh so much; nothing can make up for what is forbidden."""
-        return np.broadcast_to(self.place_rewards(weights), self.target.shape.hsa).copy()
+        """What a cell earns when rows weigh so much; nothing can make up for what is forbidden.
+
+        For as many stages as are planned.
+        """
+        places = self.place_rewards(weights)
+        return np.broadcast_to(places, (self.sight, *places.shape[1:])).copy()
 
     def place_rewards(self, weights: FloatArray) -> FloatHSA:
         """The same, (1, S, A) where the target does not tell stages apart."""
@@ -234,10 +245,19 @@ class Game:
 
     def tell_cells(self, cells: Iterable[int]) -> None:
         """Let the adversary see an episode that somebody else has counted."""
+        if self.sight < self.target.shape.horizon:
+            cells = list(cells)
+            self.look_further(longest_in_vain(self.target, self.collected, cells))
         gains = self._gains(cells)
         for row, gain in gains.items():
             self.collected[row] += gain
         self.adversary.observe(self.target, self.state, gains, self.collected)
+
+    def look_further(self, in_vain: int) -> bool:
+        """Plan more stages ahead, if so many steps in a row of an episode met nothing missing."""
+        before = self.sight
+        self.sight = wider(before, self.target.shape, in_vain)
+        return self.sight > before
 
     def tell_visits(self, seen: CountedVisits) -> None:
         """Count many episodes of which only the visits are known."""

@@ -33,6 +33,11 @@ TRIES = 10
 class Growing(Protocol):
     """A target over what is seen on the way."""
 
+    @property
+    def stage_free(self) -> bool:
+        """Whether whatever is asked for may be visited at any stage."""
+        ...
+
     def check(self) -> None:
         """Raise ``BadInput`` if it cannot grow, for want of something."""
         ...
@@ -93,6 +98,10 @@ class SeenRows(_ByStates):
 
     request: Uniform
 
+    @property
+    def stage_free(self) -> bool:
+        return self.request.per != "cell"
+
     def grown(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
         target = _without_forbidden(game)
         wanted = self.request.rows(seen, _allowed(game, seen.shape[1]))
@@ -117,6 +126,7 @@ class SeenGroups(_ByStates):
     groups: Grouped | None  # None: the function was not handed over again
     count: float
     tries: int
+    stage_free = True
 
     def check(self) -> None:
         if self.groups is None:
@@ -185,6 +195,10 @@ class SeenTransitions:
     count: float
     wanted: PossibleMoves | None = None
     last_step: bool = True  # whether the last step of an episode shows its next state
+
+    @property
+    def stage_free(self) -> bool:
+        return self.last_step
 
     def check(self) -> None:
         return
@@ -289,6 +303,10 @@ class SeenLabels(_ByStates):
 
     rows: tuple[ListedRow, ...]  # states by label, actions by number
     labels: Callable[[], Sequence[str]]  # of the states so far
+
+    @property
+    def stage_free(self) -> bool:
+        return all(row[0] is None for row in self.rows)
 
     def waiting(self) -> list[ListedRow]:
         """The rows whose states have not appeared."""

@@ -19,7 +19,8 @@ from covgame.errors import Row
 from covgame.game.avoiding import cut_off, without
 from covgame.game.game import Game
 from covgame.game.growing import Growing
-from covgame.game.size import size_of
+from covgame.game.size import check_room
+from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, BoolHS
 
 INTERVAL = 50
@@ -91,10 +92,15 @@ class Growth:
         self.avoided: BoolArray | None = None  # (S, A), what nobody wants to try again
         self.cut: list[Row] = []  # what only avoided actions lead to
         self.next_cut = 0
-        self.seen: BoolHS | None = None  # the (stage, state) that some episode was in
+        self.seen: BoolHS | None = None  # (H or 1, S), where some episode was
         self.seen_until = 0  # after so many episodes
         self.given = 0  # episodes of somebody else, which the game was told before it began
         self.begun = False
+
+    def stage_free(self, target: Target) -> bool:
+        """Whether a target that is changed so never tells stages apart."""
+        asks = target.stage_free if self.request is None else self.request.stage_free
+        return asks and self.rare is None  # whose bounds are about stages
 
     def begin(self, game: Game) -> None:
         """Start from where a game stands, unless it is known how it came there."""
@@ -149,7 +155,7 @@ class Growth:
         counts, request = game.counts, self.request
         seen = self._seen(game)
         known = np.zeros_like(seen)
-        known[:, : self.taken_up.shape[1]] = self.taken_up
+        known[:, : self.taken_up.shape[1]] = _at_stages(game, self.taken_up)
         more = request is not None and (bool((seen & ~known).any()) or request.outdated(game))
         if changed := more or _differs(game.allowed, allowed):
             self.taken_up, rows = seen.copy(), len(game.target)
@@ -171,22 +177,20 @@ class Growth:
         if self.seen is None or self.seen_until + 1 != game.counts.n_episodes:
             return
         self.seen = _widened(self.seen, game.counts.shape.states)
-        self.seen[np.arange(len(episode.state)), episode.state] = True
+        self.seen[np.arange(len(episode.state)) % len(self.seen), episode.state] = True
         self.seen_until += 1
 
     def _seen(self, game: Game) -> BoolHS:
         """The (stage, state) that some episode was in."""
         if self.seen is None or self.seen_until != game.counts.n_episodes:
-            self.seen = np.logical_or.reduce(game.counts.visits, axis=2)
+            self.seen = _at_stages(game, np.logical_or.reduce(game.counts.visits, axis=2))
             self.seen_until = game.counts.n_episodes
         self.seen = _widened(self.seen, game.counts.shape.states)
         return self.seen
 
     def make_room(self, game: Game, states: int, allowed: BoolArray | None) -> None:
         """Build the target anew, for so many states."""
-        counts = game.counts
-        size = size_of(game.target, states, pooled=counts.pooled, borrowing=counts.pool is not None)
-        size.require_memory()
+        check_room(game, states)
         self._allow(game, states, allowed)
         target = game.target
         if self.request is not None:
@@ -251,8 +255,15 @@ def _widened(seen: BoolHS, states: int) -> BoolHS:
 
 def _asked_for(game: Game) -> BoolHS:
     """The (stage, state) in the target: a run may be stopped before it takes up what it saw."""
-    asked: BoolHS = np.logical_or.reduce(game.target.support, axis=2)
-    return asked
+    return _at_stages(game, np.logical_or.reduce(game.target.support, axis=2))
+
+
+def _at_stages(game: Game, seen: BoolHS) -> BoolHS:
+    """(H, S) as it is, or (1, S) where nobody tells stages apart."""
+    if not game.counts.stage_free:
+        return seen
+    anywhere: BoolHS = np.logical_or.reduce(seen, axis=0, keepdims=True)
+    return anywhere
 
 
 def _differs(mine: BoolArray | None, theirs: BoolArray | None) -> bool:

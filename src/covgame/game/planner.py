@@ -119,17 +119,21 @@ def _bonus(variance: FloatArray, b: FloatArray, observed: FloatArray, scale: flo
 
 @dataclass(frozen=True)
 class OptimisticPlanner:
-    """Backward induction on upper bounds; ties go to the less visited action."""
+    """Backward induction on upper bounds; ties go to the less visited action.
+
+    As many stages are planned as the reward has. If these are fewer than an episode's, its earlier
+    stages are played like the first of them.
+    """
 
     optimism: Optimism
 
     def plan(self, counts: Counts, reward: FloatHSA) -> Policy:
-        shape = counts.shape
-        chosen = np.empty(shape.hs, dtype=np.int64)
+        shape, stages = counts.shape, len(reward)
+        chosen = np.empty((stages, shape.states), dtype=np.int64)
         following, remaining = np.zeros(shape.states), 0.0
-        for h in reversed(range(shape.horizon)):
+        for h in reversed(range(stages)):
             q = reward[h]
-            if h + 1 < shape.horizon:
+            if h + 1 < stages:
                 mean, square, observed = counts.estimate(h, following)
                 variance = np.maximum(square - mean * mean, 0.0)
                 best = np.repeat(counts.best_after(h, following), shape.actions)
@@ -138,10 +142,10 @@ class OptimisticPlanner:
                     reward[h].ravel(), mean, variance, observed, best, remaining
                 )
                 q = q.reshape(shape.states, shape.actions)
-            chosen[h] = greedy(q, counts.visits[h])
+            chosen[h] = greedy(q, counts.tried(h))
             following = q[np.arange(shape.states), chosen[h]]
             remaining = remaining + float(reward[h].max())
-        return Policy.deterministic(chosen, shape.actions)
+        return Policy(chosen, shape.actions, lead=shape.horizon - stages)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,23 +6,34 @@ from covgame.game.adversary import TargetAware, WeightedMajority
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
+from covgame.game.sight import LONG
 from covgame.targets.target import Target
 from covgame.types import BoolArray
 
 
-def default_game(target: Target, *, pooled: bool, allowed: BoolArray | None = None) -> Game:
+def default_game(
+    target: Target,
+    *,
+    pooled: bool,
+    allowed: BoolArray | None = None,
+    looks_ahead: bool = False,
+) -> Game:
     """Range-aware optimism, the target-aware adversary, and stages that learn from each other.
 
     Args:
         target: What is to be covered (``covgame.cells(...).on(shape)`` makes one).
         pooled: Whether the environment is the same at every stage.
         allowed: Which actions states have, S x A truth values, if not all.
+        looks_ahead: Where stages need not be told apart and episodes are long: plan only as many
+            stages ahead as it takes. The rows of a policy's table are then no longer the stages;
+            ``policy.row(stage)`` says which.
 
     Returns:
         A game: ``game.ask()`` for a policy, ``game.tell(episode)`` what came of it, until
         ``game.covered``.
     """
-    counts = Counts(target.shape, pooled=pooled, borrowing=True)
+    free = looks_ahead and pooled and target.stage_free and target.shape.horizon > LONG
+    counts = Counts(target.shape, pooled=pooled, borrowing=True, stage_free=free)
     return Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), counts, allowed)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from covgame.errors import TooLarge
+from covgame.game.counts import MOST_BY_STAGE
+from covgame.game.game import Game
 from covgame.memory import physical_memory
 from covgame.targets.target import Target
 from covgame.types import Shape
@@ -36,11 +38,37 @@ LEAST_BYTES = 64 * 2**20
 SECONDS_PER_CELL = 1e-8
 """Planning a cell, with two successors, where everything is planned anew."""
 
+FORECAST_SIGHT = 64
+"""Where plans look only as far ahead as it takes, so many stages are taken for granted."""
+
 LARGE_BYTES, LARGE_SECONDS = 2**30, 0.1
 """From here on people are told beforehand."""
 
 LARGE_BYTES_PER_STATE = 20_000
 """And from here on of what the states will take that show only on the way."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How a game keeps what it has seen, and how far it plans."""
+
+    pooled: bool
+    borrowing: bool
+    sight: int | None = None  # stages ahead, where stages are not told apart
+
+    @classmethod
+    def by(cls, game: Game) -> Kept:
+        """A game that has begun."""
+        counts = game.counts
+        sight = game.sight if counts.stage_free else None
+        return cls(counts.pooled, counts.pool is not None, sight)
+
+    def stages_planned(self, shape: Shape) -> int:
+        return shape.horizon if self.sight is None else min(self.sight, shape.horizon)
+
+    def stages_counted(self, shape: Shape) -> int:
+        added_up = self.sight is not None and shape.cells > MOST_BY_STAGE
+        return 1 if added_up else shape.horizon
 
 
 @dataclass(frozen=True)
@@ -82,32 +110,37 @@ class Size:
             )
 
 
-def size_of(target: Target, states: int, *, pooled: bool, borrowing: bool) -> Size:
+def size_of(target: Target, states: int, how: Kept) -> Size:
     """What a game for this target takes, in a world of so many states."""
-    shape = Shape(target.shape.horizon, states, target.shape.actions)
-    share = states / target.shape.states
-    more = Shape(shape.horizon, states + 1, shape.actions)
-    rows = len(target) * share
-    rows_more = rows + (max(rows, shape.pairs) / states)
-    taken, with_one_more = (
-        _bytes(world, number, stage_free=target.stage_free, pooled=pooled, borrowing=borrowing)
-        for world, number in ((shape, rows), (more, rows_more))
+    H, _, A = target.shape.hsa
+    shape, places = Shape(H, states, A), 1 if target.stage_free else H
+    rows = len(target) * states / target.shape.states
+    taken = _bytes(shape, rows, places, how)
+    # What one more state takes where there are many: only then does it matter.
+    many = max(states, MOST_BY_STAGE // (H * A) + 1)
+    rows_each = max(rows, shape.pairs) / states
+    some, more = (
+        _bytes(Shape(H, number, A), number * rows_each, places, how) for number in (many, many + 1)
     )
-    seconds = 2 * SECONDS_PER_CELL * shape.cells
-    return Size(
-        shape.cells, LEAST_BYTES + int(taken), seconds, int(with_one_more - taken) + PER_NAME
-    )
+    seconds = 2 * SECONDS_PER_CELL * shape.pairs * how.stages_planned(shape)
+    return Size(shape.cells, LEAST_BYTES + int(taken), seconds, int(more - some) + PER_NAME)
 
 
-def _bytes(shape: Shape, rows: float, *, stage_free: bool, pooled: bool, borrowing: bool) -> float:
-    tables = (shape.pairs if pooled else shape.cells) + (
-        shape.pairs if borrowing and not pooled else 0
+def check_room(game: Game, states: int | None = None) -> None:
+    """Raise ``TooLarge`` if a game, or the same with so many states, is more than there is."""
+    states = game.target.shape.states if states is None else states
+    size_of(game.target, states, Kept.by(game)).require_memory()
+
+
+def _bytes(shape: Shape, rows: float, places: int, how: Kept) -> float:
+    """``places``: how many stages the target tells apart."""
+    tables = (shape.pairs if how.pooled else shape.cells) + (
+        shape.pairs if how.borrowing and not how.pooled else 0
     )
-    places = shape.pairs if stage_free else shape.cells
     return (
-        shape.cells * PER_CELL
-        + shape.horizon * shape.states * PER_STAGE_AND_STATE
+        how.stages_counted(shape) * shape.pairs * PER_CELL
+        + how.stages_planned(shape) * shape.states * PER_STAGE_AND_STATE
         + tables * PER_ROW_OF_A_TABLE
         + rows * PER_ROW
-        + places * PER_PLACE
+        + places * shape.pairs * PER_PLACE
     )

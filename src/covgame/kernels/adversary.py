@@ -75,6 +75,32 @@ def collect(counts, collected, met, n_met, gain):  # type: ignore[no-untyped-def
 
 
 @compiled
+def longest_in_vain(path, length, wanted, gain):  # type: ignore[no-untyped-def]
+    """``sight.longest_in_vain`` of an episode whose gains are not collected yet.
+
+    It is walked backwards, taking back what each step gained: then it is known what there was.
+    """
+    counts, collected, cell_start, cell_row = (
+        wanted.counts, wanted.collected, wanted.cell_start, wanted.cell_row
+    )  # fmt: skip
+    longest, in_vain = ZERO, ZERO
+    for h in range(length - 1, -1, -1):
+        in_vain += 1
+        at = path[h] % (len(cell_start) - 1)
+        for place in range(cell_start[at], cell_start[at + 1]):
+            row = cell_row[place]
+            gain[row] -= 1
+            if collected[row] + gain[row] < counts[row]:
+                in_vain = ZERO
+        longest = max(longest, in_vain)
+    for h in range(length):
+        at = path[h] % (len(cell_start) - 1)
+        for place in range(cell_start[at], cell_start[at + 1]):
+            gain[cell_row[place]] += 1
+    return longest
+
+
+@compiled
 def is_covered(counts, collected):  # type: ignore[no-untyped-def]
     """Whether no row is open."""
     still_open = 0

@@ -24,7 +24,7 @@ from covgame.types import END
 @counted
 def _expect(learnt, n_episodes, chosen, wanted, batch):  # type: ignore[no-untyped-def]
     """``gains``: what an episode of a policy collects on the learnt model."""
-    H, S, A = learnt.visits.shape
+    H, S, A = learnt.shape
     rows, entries, pooled = learnt.rows, learnt.entries, learnt.pooled
     cell_start, cell_row = wanted.cell_start, wanted.cell_row
     gains, mass, arriving = batch.gains, batch.mass, batch.arriving_mass
@@ -97,7 +97,7 @@ def _take(rng, left, probability, rest):  # type: ignore[no-untyped-def]
 @counted
 def _draw_visits(rng, episodes, chosen, world, learnt, wanted, batch):  # type: ignore[no-untyped-def]
     """``draw_visits`` and ``Counts.add_visits`` in one; ``gains`` is what the rows collect."""
-    H, S, A = learnt.visits.shape
+    H, S, A = learnt.shape
     first_state, first_probability = world.first_state, world.first_probability
     start, next_state, probability = world.start, world.next_state, world.probability
     rows, entries, used, pooled = learnt.rows, learnt.entries, learnt.used, learnt.pooled

@@ -6,6 +6,7 @@ from covgame.episodes import LAST
 from covgame.game.counts import YOUNG
 from covgame.kernels.adversary import (
     collect,
+    longest_in_vain,
     lower_weights,
     observe_missing_only,
     observe_target_aware,
@@ -24,11 +25,12 @@ from covgame.kernels.layout import (
     MET,
     POOL_FULL,
     SHIFT,
+    SHORT_SIGHTED,
     VISITED,
     WHOLE,
     ZERO,
 )
-from covgame.kernels.planner import plan
+from covgame.kernels.planner import layer, plan
 from covgame.kernels.replanner import keep_plan, note_episode, note_successor
 from covgame.kernels.tables import compare, count_transition, has_room
 from covgame.types import END
@@ -37,7 +39,7 @@ from covgame.types import END
 @compiled
 def learn(learnt, cache, h, cell, following):  # type: ignore[no-untyped-def]
     """``Counts.learn``; a plan that is kept hears of new successors."""
-    shape = learnt.visits.shape
+    shape = learnt.shape
     _, S, A = shape
     pair, new = cell - h * S * A, False
     rows, entries, pooled = learnt.rows, learnt.entries, learnt.pooled
@@ -65,12 +67,13 @@ def learn(learnt, cache, h, cell, following):  # type: ignore[no-untyped-def]
 @compiled
 def _count_episode(learnt, cache, path, path_next, path_reward, length, first_new):  # type: ignore[no-untyped-def]
     """``Counts.add``, of which the steps before ``first_new`` are learnt already."""
-    A = learnt.visits.shape[2]
+    A = learnt.shape[2]
     visits, reward_sums = learnt.flat_visits, learnt.reward_sums
     learnt.starts[path[0] // A] += 1
     for h in range(length):
-        visits[path[h]] += 1
-        reward_sums[path[h]] += path_reward[h]
+        place = path[h] % len(visits)
+        visits[place] += 1
+        reward_sums[place] += path_reward[h]
         if h >= first_new and path_next[h] != LAST:
             learn(learnt, cache, h, path[h], path_next[h])
 
@@ -111,13 +114,14 @@ def _play_on(  # type: ignore[no-untyped-def]
     world_start, world_next = world.start, world.next_state
     probability, stationary = world.probability, world.stationary
     chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
+    stages = len(chosen)
     gain, met, kept = workspace.gain, workspace.met, workspace.kept
     cell_start, cell_row = wanted.cell_start, wanted.cell_row
     counts, collected, any_stage = wanted.counts, wanted.collected, wanted.any_stage
     if cache is not None:
         flags, whole = cache.flags, cache.tally[WHOLE] > 0
     while True:
-        pair = s * A + chosen[h, s]
+        pair = s * A + chosen[layer(h, H, stages), s]
         cell = h * S * A + pair
         met_before = n_met
         n_met = visit(cell, cell_start, cell_row, gain, met, n_met)
@@ -136,8 +140,10 @@ def _play_on(  # type: ignore[no-untyped-def]
         changed = revising and should_replan(
             cell, pace, cell_start, cell_row, counts, collected, any_stage, gain
         )
-        if changed or news or (cache is not None and flags[s, h] == 0 and not whole):
+        if changed or news:
             return h, s, n_met, changed
+        if cache is not None and flags[s, layer(h, H, stages)] == 0 and not whole:
+            return h, s, n_met, False
 
 
 @spliced
@@ -153,6 +159,9 @@ def _tell(  # type: ignore[no-untyped-def]
     met, gain, everything = workspace.met, workspace.gain, workspace.everything
     path, path_next = workspace.path, workspace.path_next
     _count_episode(learnt, cache, path, path_next, workspace.path_reward, length, first_new)
+    workspace.in_vain[0] = 0
+    if len(workspace.chosen) < learnt.shape[0]:
+        workspace.in_vain[0] = longest_in_vain(path, length, wanted, gain)
     covered = collect(wanted.counts, wanted.collected, met, n_met, gain)
     if majority is not None:
         observe_weighted_majority(
@@ -178,7 +187,8 @@ def plan_episode(learnt, stage_reward, workspace, optimism, paper, first_new, ea
     """
     for h in range(first_new, earliest):
         learn(learnt, None, h, workspace.path[h], workspace.path_next[h])
-    plan(learnt, stage_reward, optimism, paper, workspace, earliest)
+    row = layer(earliest, learnt.shape[0], len(workspace.chosen))
+    plan(learnt, stage_reward, optimism, paper, workspace, row)
     return has_room(learnt)
 
 
@@ -279,7 +289,7 @@ def play_block(  # type: ignore[no-untyped-def]
     ``missing_only`` None or True, ``cache`` None or a ``PlanCache`` that saves planning all anew:
     what is None is left out when compiling, so that the usual game does not wait for the other.
     """
-    shape = learnt.visits.shape
+    shape = learnt.shape
     S = shape[1]
     revising = wanted.most > 1.0 and majority is None
     memory = weighing.memory
@@ -303,7 +313,8 @@ def play_block(  # type: ignore[no-untyped-def]
             if changed:
                 lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_only)
             if cache is None:
-                plan(learnt, weighing.stage_reward, optimism, paper, workspace, length)
+                row = layer(length, shape[0], len(workspace.chosen))
+                plan(learnt, weighing.stage_reward, optimism, paper, workspace, row)
             else:
                 keep_plan(
                     learnt, wanted, weighing, workspace, cache, optimism, length, s, n_met,
@@ -328,6 +339,8 @@ def play_block(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         if cache is not None:
             cache.tally[EPISODE] = first_episode + played + 1
+        if workspace.in_vain[0] >= len(workspace.chosen):  # more than 0 only where there is more
+            return SHORT_SIGHTED, played + 1, steps
     if still_open == 0:
         return COVERED, most_episodes, steps
     return BUDGET, most_episodes, steps

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covgame.game.counts import Counts, SuccessorTable
+from covgame.game.counts import Counts
+from covgame.game.successors import SuccessorTable
 from covgame.types import END, IntArray
 
-COVERED, BUDGET, POOL_FULL, TOO_MANY = 0, 1, 2, 3
-"""Why a block ended: all rows covered, episodes played, no room for new successors or numbers."""
+COVERED, BUDGET, POOL_FULL, TOO_MANY, SHORT_SIGHTED = 0, 1, 2, 3, 4
+"""Why a block ended: all rows covered, episodes played, no room for new successors or numbers,
+more stages have to be planned."""
 
 TOTAL, VARIANCE, CURRENT_RATE, SHIFT = 0, 1, 2, 3
 """The memory of an adversary: what ``AdversaryState`` calls total, variance, rate and shift."""
@@ -76,9 +78,10 @@ class SortedSuccessors(NamedTuple):
 class CountArrays(NamedTuple):
     """``Counts``: the table and, where stages borrow, the pool."""
 
-    visits: Any  # (H, S, A)
-    flat_visits: Any  # (H * S * A,), the same memory
-    reward_sums: Any  # (H * S * A,)
+    shape: Any  # (3,) numbers: H, S, A
+    visits: Any  # (H or 1, S, A)
+    flat_visits: Any  # (H * S * A,) or (S * A,), the same memory
+    reward_sums: Any  # the same
     starts: Any  # (S,)
     rows: Any  # (S * A,) if pooled, else (H * S * A,), of ``counts.ROW``
     entries: Any  # (places,), of ``counts.ENTRY``
@@ -90,6 +93,7 @@ class CountArrays(NamedTuple):
     state_agreement: Any  # (S, 2)
     pooled: Any
     borrowing: Any
+    stage_free: Any
 
 
 class TargetArrays(NamedTuple):
@@ -127,9 +131,10 @@ class Majority(NamedTuple):
 class Workspace(NamedTuple):
     """Arrays that a block writes on; made outside, because the compiler takes long over that."""
 
-    chosen: Any  # (H, S)
-    values: Any  # (H, S + 1), the last column 0: the value of the end
+    chosen: Any  # (K, S), for the K stages that are planned: see ``layer``
+    values: Any  # (K, S + 1), the last column 0: the value of the end
     scratch: Any  # (9, S * A)
+    tried: Any  # (S, A), ``Counts.tried`` where it is the same at all stages, or empty
     everything: Any  # (G,), all rows of the target
     met: Any  # (G,)
     gain: Any  # (G,), all 0
@@ -137,10 +142,13 @@ class Workspace(NamedTuple):
     path: Any  # (H,), cells of the episode
     path_next: Any  # (H,), their successors
     path_reward: Any  # (H,), and what they earned
+    in_vain: Any  # (1,), ``sight.longest_in_vain`` of the episode that was told last
 
 
 class PlanCache(NamedTuple):
     """The plan as it stands, for ``replan``: who can be entered, what is due, who leans on whom.
+
+    H are here the stages that are planned, ``Game.sight``.
 
     A link says that a state has been seen to lead to another one: at one stage (``own_head``, where
     stages are apart), or at whichever stage (``shared_head``, where rows are pooled or borrowed).
@@ -159,6 +167,7 @@ class PlanCache(NamedTuple):
     shared_head: Any  # (S,) or empty
     links: Any  # (L, 2), state and next link
     tally: Any  # (6,), by EPISODE, LINKS, PLANNED, UNFOLLOWED, HEAVY and WHOLE
+    repeats: Any  # whether the first stage stands for several of an episode
 
 
 class Batch(NamedTuple):
@@ -238,6 +247,7 @@ def count_arrays(counts: Counts) -> CountArrays:
     """Counts as compiled code takes them."""
     table, pool = counts.table, counts.pool or SuccessorTable(0)
     return CountArrays(
+        shape=counts.shape.hsa,
         visits=counts.visits,
         flat_visits=counts.visits.reshape(-1),
         reward_sums=counts.reward_sums.reshape(-1),
@@ -252,6 +262,7 @@ def count_arrays(counts: Counts) -> CountArrays:
         state_agreement=counts.state_agreement,
         pooled=counts.pooled,
         borrowing=counts.pool is not None,
+        stage_free=counts.stage_free,
     )
 
 
@@ -261,12 +272,12 @@ def _used(table: SuccessorTable) -> IntArray:
     return np.array([table.used, largest], dtype=np.int64)
 
 
-def plan_cache(counts: Counts, stages: int) -> PlanCache:
+def plan_cache(counts: Counts, sight: int, stages: int) -> PlanCache:
     """A plan that follows the counts: what was seen is linked, nothing is planned yet.
 
-    Rewards are told apart by so many stages, all or one.
+    So many stages are planned. Rewards are told apart by so many ``stages``, all or one.
     """
-    (H, S, _), pairs = counts.shape.hsa, counts.shape.pairs
+    H, S, pairs = sight, counts.shape.states, counts.shape.pairs
     entries = len(counts.table.entries) + (len(counts.pool.entries) if counts.pool else 0)
     cache = PlanCache(
         flags=np.zeros((S, H), dtype=np.uint8),
@@ -282,6 +293,7 @@ def plan_cache(counts: Counts, stages: int) -> PlanCache:
         shared_head=np.full(S if counts.shares_stages else 0, -1, dtype=np.int32),
         links=np.zeros((entries, 2), dtype=np.int32),
         tally=np.zeros(6, dtype=np.int64),
+        repeats=sight < counts.shape.horizon,
     )
     cache.tally[EPISODE] = counts.n_episodes
     _link_rows(cache, counts.table, counts, apart=not counts.pooled)
@@ -312,13 +324,15 @@ def _link_rows(cache: PlanCache, table: SuccessorTable, counts: Counts, *, apart
     cache.tally[LINKS] += len(at)
 
 
-def new_workspace(horizon: int, states: int, actions: int, rows: int) -> Workspace:
-    """Room to play episodes of a target with so many rows."""
-    everything = np.arange(rows)
+def new_workspace(counts: Counts, rows: int = 0, sight: int | None = None) -> Workspace:
+    """Room to play episodes of a target with so many rows, planned ``sight`` stages ahead."""
+    (horizon, states, actions), stage_free = counts.shape.hsa, counts.stage_free
+    everything, stages = np.arange(rows), sight or horizon
     return Workspace(
-        chosen=np.zeros((horizon, states), dtype=np.int64),
-        values=np.zeros((horizon, states + 1)),
+        chosen=np.zeros((stages, states), dtype=np.int64),
+        values=np.zeros((stages, states + 1)),
         scratch=np.zeros((9, states * actions)),
+        tried=np.zeros((states, actions) if stage_free else (0, 0), dtype=np.int64),
         everything=everything,
         met=np.zeros_like(everything),
         gain=np.zeros_like(everything),
@@ -326,6 +340,7 @@ def new_workspace(horizon: int, states: int, actions: int, rows: int) -> Workspa
         path=np.zeros(horizon, dtype=np.int64),
         path_next=np.zeros(horizon, dtype=np.int64),
         path_reward=np.zeros(horizon),
+        in_vain=np.zeros(1, dtype=np.int64),
     )
 
 

@@ -123,16 +123,31 @@ def _paper_optimism(reward, mean, square, observed, share, scale, log_cells, sta
             q[i] = min(1.0, reward[i] + mean[i] + bonus)
 
 
+@inlined
+def layer(h, horizon, stages):  # type: ignore[no-untyped-def]
+    """``Policy.row``: which of the stages that are planned is for stage h of an episode."""
+    return max(h - (horizon - stages), 0)
+
+
 @compiled
-def act(q, visits, chosen, upper):  # type: ignore[no-untyped-def]
-    """Per state a best action, the least visited among the best, the first among those."""
-    S, A = visits.shape
+def _list_tried(rows, tried):  # type: ignore[no-untyped-def]
+    """``Counts.tried`` of all pairs, where it is the same at all stages."""
+    S, A = tried.shape
+    for s in range(S):
+        for a in range(A):
+            tried[s, a] = rows[s * A + a].total
+
+
+@compiled
+def act(q, tried, chosen, upper):  # type: ignore[no-untyped-def]
+    """Per state a best action, the least tried among the best, the first among those."""
+    S, A = tried.shape
     for s in range(S):
         best, action = q[s * A], 0
         for a in range(1, A):
             if q[s * A + a] > best:
                 best, action = q[s * A + a], a
-            elif q[s * A + a] == best and visits[s, a] < visits[s, action]:
+            elif q[s * A + a] == best and tried[s, a] < tried[s, action]:
                 action = a
         chosen[s] = action
         upper[s] = best
@@ -148,13 +163,15 @@ def _largest(values: Any) -> Any:
 
 @compiled
 def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[no-untyped-def]
-    """``OptimisticPlanner.plan``: fills ``chosen`` from the stage ``earliest`` on.
+    """``OptimisticPlanner.plan``: fills ``chosen`` from its row ``earliest`` on.
 
     Tuples are taken apart before the loop: handing one on, or an access inside, takes longer
     than planning a state.
     """
     visits, pooled, borrowing = learnt.visits, learnt.pooled, learnt.borrowing
-    rows, entries = learnt.rows, learnt.entries
+    rows, entries, tried = learnt.rows, learnt.entries, workspace.tried
+    if learnt.stage_free:
+        _list_tried(rows, tried)
     pool_rows, pool_entries = learnt.pool_rows, learnt.pool_entries
     chosen, values, scratch = workspace.chosen, workspace.values, workspace.scratch
     mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
@@ -164,9 +181,12 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
     if pooled:
         observations(rows, ZERO, observed, share, doubted, doubt)
     kappa = borrowed(learnt.agreement)
-    last = len(visits) - 1
+    last = len(chosen) - 1
     apart = ZERO if len(reward) == 1 else np.int64(1)  # whether stages have rewards of their own
-    act(reward[last * apart], visits[last], chosen[last], values[last])
+    act(
+        reward[last * apart], tried if learnt.stage_free else visits[last], chosen[last],
+        values[last],
+    )  # fmt: skip
     remaining = _largest(reward[last * apart])
     for h in range(last - 1, earliest - 1, -1):
         first = ZERO if pooled else h * len(q)
@@ -182,7 +202,7 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
         if paper is None:
             _find_best(
                 rows, entries, first, pool_rows, pool_entries, observed, values, h + 1, doubted,
-                best, visits.shape[2],
+                best, learnt.shape[2],
             )  # fmt: skip
             _range_aware(
                 reward[h * apart],
@@ -209,5 +229,5 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
                 paper[STATES],
                 q,
             )
-        act(q, visits[h], chosen[h], values[h])
+        act(q, tried if learnt.stage_free else visits[h], chosen[h], values[h])
         remaining = remaining + _largest(reward[h * apart])

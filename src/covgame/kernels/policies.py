@@ -43,7 +43,7 @@ def play_policy(  # type: ignore[no-untyped-def]
     By ``workspace.chosen``, or by whichever of these is not None: ``chances``, what is planned
     before every episode if ``curious``, a policy that is drawn if ``mixed``, the way to ``goals``.
     """
-    shape = learnt.visits.shape
+    shape = learnt.shape
     H, S, A = shape
     chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
     steps = ZERO

@@ -26,7 +26,7 @@ from covgame.kernels.layout import (
     WHOLE,
     ZERO,
 )
-from covgame.kernels.planner import best_of_state, plan, upper_q
+from covgame.kernels.planner import best_of_state, layer, plan, upper_q
 from covgame.kernels.tables import borrowed, doubt_share, row_moments, state_kappa, times_seen
 from covgame.types import END
 
@@ -63,25 +63,38 @@ def _know(cache, h, s):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _know_next(cache, h, s):  # type: ignore[no-untyped-def]
+    """From now on an episode can be in a state after a stage; the first may be followed by itself.
+
+    So whoever enters a state that is not in the plan has come by a way that is news.
+    """
+    _know(cache, h + 1, s)
+    if h == 0 and cache.repeats:
+        _know(cache, 0, s)
+
+
+@compiled
 def _know_successors(cache, h, entry, entries):  # type: ignore[no-untyped-def]
     for place in range(entry.start, entry.start + entry.size):
         if entries[place].successor != END:
-            _know(cache, h + 1, entries[place].successor)
+            _know_next(cache, h, entries[place].successor)
 
 
 @compiled
 def _follow(learnt, cache, earliest):  # type: ignore[no-untyped-def]
     """Know whatever the states known from a stage on have been seen to lead to."""
-    H, S, A = learnt.visits.shape
+    _, S, A = learnt.shape
     known, n_known, n_followed = cache.known, cache.n_known, cache.n_followed
+    H = len(known)
     for h in range(earliest, H - 1):
         first = ZERO if learnt.pooled else h * S * A
-        for i in range(n_followed[h], n_known[h]):
-            for pair in range(known[h, i] * A, known[h, i] * A + A):
+        while n_followed[h] < n_known[h]:  # which may become more
+            s = known[h, n_followed[h]]
+            for pair in range(s * A, s * A + A):
                 _know_successors(cache, h, learnt.rows[first + pair], learnt.entries)
                 if learnt.borrowing:
                     _know_successors(cache, h, learnt.pool_rows[pair], learnt.pool_entries)
-        n_followed[h] = n_known[h]
+            n_followed[h] += 1
     if earliest == 0:
         cache.tally[UNFOLLOWED] = 0
 
@@ -107,7 +120,8 @@ def _link(cache, head, place, s):  # type: ignore[no-untyped-def]
 @compiled
 def note_successor(cache, head, rows, entries, row, h, s, shape):  # type: ignore[no-untyped-def]
     """A row that counts at stage h, or at all where links are shared, has led to a new state."""
-    H, S, A = shape
+    _, S, A = shape
+    H = len(cache.n_known)
     first = row - row % A
     if _led_to(rows, entries, first, row, s) or _led_to(rows, entries, row + 1, first + A, s):
         return
@@ -120,7 +134,7 @@ def note_successor(cache, head, rows, entries, row, h, s, shape):  # type: ignor
     _link(cache, head, s, state)
     for stage in range(H - 1):
         if cache.flags[state, stage] != 0:
-            _know(cache, stage + 1, s)
+            _know_next(cache, stage, s)
 
 
 @inlined
@@ -172,15 +186,17 @@ def _note_visits(path, length, S, A, flags, due, n_due):  # type: ignore[no-unty
 
 
 @compiled
-def _note_steps(path, path_next, first, last, S, A, flags, due, n_due):  # type: ignore[no-untyped-def]
+def _note_steps(path, path_next, first, last, S, A, stage_free, flags, due, n_due):  # type: ignore[no-untyped-def]
     """Have planned anew, at all stages, what steps say about rows that stages share.
 
-    Also where rows stand by themselves: how much a state borrows may have changed.
+    Also where rows stand by themselves: how much a state borrows may have changed. At the last
+    stage they say something only about which of equal actions comes next, ``Counts.tried``.
     """
+    stages = len(n_due) if stage_free else len(n_due) - 1
     for h in range(first, last):
         if path_next[h] != LAST:
             s = path[h] // A - h * S
-            for stage in range(len(n_due) - 1):
+            for stage in range(stages):
                 _mark(flags, due, n_due, stage, s, KNOWN)
 
 
@@ -203,14 +219,21 @@ def _estimate(entry, entries, pool_rows, pool_entries, pair, kappa, values, h): 
     return mean, square, observed, share, successors
 
 
+@inlined
+def _tried(rows, visits, stage_free, h, s, a):  # type: ignore[no-untyped-def]
+    """``Counts.tried``."""
+    return rows[s * visits.shape[2] + a].total if stage_free else visits[h, s, a]
+
+
 @compiled
 def _renew(  # type: ignore[no-untyped-def]
-    earliest, reward, optimism, kappa, state_agreement, pooled, rows, entries, pool_rows,
-    pool_entries, visits, chosen, values, scratch, flags, known, n_known, due, n_due, tops,
-    remaining, own_head, shared_head, links,
+    earliest, reward, optimism, kappa, state_agreement, pooled, stage_free, rows, entries,
+    pool_rows, pool_entries, visits, chosen, values, scratch, flags, known, n_known, due, n_due,
+    tops, remaining, own_head, shared_head, links,
 ):  # fmt: skip
     """The work of ``replan``, on arrays alone; returns how many states were planned."""
-    H, S, A = visits.shape
+    _, S, A = visits.shape
+    H = len(chosen)
     b, doubt, promise = optimism[BONUS], optimism[DOUBT], optimism[PROMISE]
     mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
     doubted = scratch[4]
@@ -248,7 +271,9 @@ def _renew(  # type: ignore[no-untyped-def]
                     )  # fmt: skip
                 if a == 0 or q > best:
                     best, action = q, a
-                elif q == best and visits[h, s, a] < visits[h, s, action]:
+                elif q == best and _tried(rows, visits, stage_free, h, s, a) < _tried(
+                    rows, visits, stage_free, h, s, action
+                ):
                     action = a
             chosen[h, s] = action
             flags[s, h] = KNOWN | LEANS if leans else KNOWN
@@ -289,11 +314,11 @@ def replan(learnt, reward, optimism, workspace, cache, memory, earliest):  # typ
         for h in range(len(cache.remaining)):
             cache.remaining[h] = np.nan
     planned = _renew(
-        earliest, reward, optimism, kappa, learnt.state_agreement, learnt.pooled, learnt.rows,
-        learnt.entries, learnt.pool_rows, learnt.pool_entries, learnt.visits, workspace.chosen,
-        workspace.values, workspace.scratch, cache.flags, cache.known, cache.n_known,
-        cache.due, cache.n_due, cache.tops, cache.remaining, cache.own_head,
-        cache.shared_head, cache.links,
+        earliest, reward, optimism, kappa, learnt.state_agreement, learnt.pooled,
+        learnt.stage_free, learnt.rows, learnt.entries, learnt.pool_rows, learnt.pool_entries,
+        learnt.visits, workspace.chosen, workspace.values, workspace.scratch, cache.flags,
+        cache.known, cache.n_known, cache.due, cache.n_due, cache.tops, cache.remaining,
+        cache.own_head, cache.shared_head, cache.links,
     )  # fmt: skip
     tally[PLANNED] += planned
     if earliest == 0 and not afresh:
@@ -309,21 +334,22 @@ def keep_plan(  # type: ignore[no-untyped-def]
 
     Its steps from ``first_new`` on were learnt since the last plan.
     """
-    _know(cache, h, s)
+    H, S, A = learnt.shape
+    earliest = layer(h, H, len(workspace.chosen))
+    _know(cache, earliest, s)
     if cache.tally[WHOLE] > 0:
-        plan(learnt, weighing.stage_reward, optimism, None, workspace, h)
+        plan(learnt, weighing.stage_reward, optimism, None, workspace, earliest)
         return
     if h > 0:
-        _, S, A = learnt.visits.shape
         _note_steps(
-            workspace.path, workspace.path_next, first_new, h, S, A, cache.flags, cache.due,
-            cache.n_due,
+            workspace.path, workspace.path_next, first_new, h, S, A, learnt.stage_free,
+            cache.flags, cache.due, cache.n_due,
         )  # fmt: skip
         _note_rewards(
             workspace.met, n_met, wanted.row_start, wanted.row_cell, weighing.reward,
-            cache.tops, learnt.visits.shape[2], cache.flags, cache.due, cache.n_due,
+            cache.tops, A, cache.flags, cache.due, cache.n_due,
         )  # fmt: skip
-    replan(learnt, weighing.stage_reward, optimism, workspace, cache, weighing.memory, h)
+    replan(learnt, weighing.stage_reward, optimism, workspace, cache, weighing.memory, earliest)
 
 
 @spliced
@@ -331,7 +357,7 @@ def note_episode(  # type: ignore[no-untyped-def]
     learnt, wanted, weighing, workspace, cache, length, n_met, first_new
 ):
     """What an episode that is counted makes due; nothing if the next plan is made as a whole."""
-    _, S, A = learnt.visits.shape
+    _, S, A = learnt.shape
     tally = cache.tally
     if tally[WHOLE] == 0 and tally[HEAVY] == HEAVY_PLANS:
         tally[HEAVY], tally[WHOLE] = 0, WHOLE_PLANS
@@ -341,11 +367,12 @@ def note_episode(  # type: ignore[no-untyped-def]
         tally[WHOLE] = 0
         cache.basis[PLAN_RATE] = np.nan
     else:
-        _note_visits(workspace.path, length, S, A, cache.flags, cache.due, cache.n_due)
+        if not learnt.stage_free:
+            _note_visits(workspace.path, length, S, A, cache.flags, cache.due, cache.n_due)
         if learnt.pooled or learnt.borrowing:
             _note_steps(
-                workspace.path, workspace.path_next, first_new, length, S, A, cache.flags,
-                cache.due, cache.n_due,
+                workspace.path, workspace.path_next, first_new, length, S, A, learnt.stage_free,
+                cache.flags, cache.due, cache.n_due,
             )  # fmt: skip
         _note_rewards(
             workspace.met, n_met, wanted.row_start, wanted.row_cell, weighing.reward,

@@ -48,7 +48,7 @@ def _path_after(  # type: ignore[no-untyped-def]
 @compiled
 def _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths):  # type: ignore[no-untyped-def]
     """``NearestGoal._plan_once``; the answer for the start is in ``values[0]``."""
-    H, S, A = learnt.visits.shape
+    H, S, A = learnt.shape
     rows, entries, pooled, visits = learnt.rows, learnt.entries, learnt.pooled, learnt.visits
     pool_rows, pool_entries, borrowing = learnt.pool_rows, learnt.pool_entries, learnt.borrowing
     kappa = borrowed(learnt.agreement)
@@ -93,7 +93,7 @@ def nearest_goal(  # type: ignore[no-untyped-def]
     for _ in range(most_rounds):
         _shortest_paths(learnt, goals, unions, b, restart, chosen, values, paths)
         steps, missed = 0.0, 0.0
-        for s in range(learnt.visits.shape[1]):
+        for s in range(learnt.shape[1]):
             share = learnt.starts[s] / max(1, n_episodes)
             steps += share * values[0, 0, s]
             missed += share * values[0, 1, s]

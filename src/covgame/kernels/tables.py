@@ -7,13 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from covgame.game.counts import (
-    AS_ELSEWHERE,
-    BORROWED_STEPS,
-    MOST_BORROWED,
-    YOUNG,
-    SuccessorTable,
-)
+from covgame.game.counts import AS_ELSEWHERE, BORROWED_STEPS, MOST_BORROWED, YOUNG
+from covgame.game.successors import SuccessorTable
 from covgame.kernels.compiling import compiled, for_python, inlined
 from covgame.kernels.layout import LARGEST, OTHERS, OWN, PLACES
 from covgame.types import END
@@ -44,8 +39,8 @@ def _refresh_rows(rows, entries, end):  # type: ignore[no-untyped-def]
 @for_python
 def refresh(learnt):  # type: ignore[no-untyped-def]
     """Bring the tables to the form that planning reads."""
-    _refresh_rows(learnt.rows, learnt.entries, learnt.visits.shape[1])
-    _refresh_rows(learnt.pool_rows, learnt.pool_entries, learnt.visits.shape[1])
+    _refresh_rows(learnt.rows, learnt.entries, learnt.shape[1])
+    _refresh_rows(learnt.pool_rows, learnt.pool_entries, learnt.shape[1])
 
 
 @compiled
@@ -99,7 +94,7 @@ def table_has_room(entries, used, horizon):  # type: ignore[no-untyped-def]
 @for_python
 def has_room(learnt):  # type: ignore[no-untyped-def]
     """Whether any episode can be counted."""
-    H = len(learnt.visits)
+    H = learnt.shape[0]
     if learnt.borrowing and not table_has_room(learnt.pool_entries, learnt.pool_used, H):
         return False
     return table_has_room(learnt.entries, learnt.used, H)

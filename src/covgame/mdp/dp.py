@@ -41,7 +41,9 @@ def backward_induction(transitions: Transitions, reward: FloatHSA) -> OptimalPol
 def evaluate(transitions: Transitions, policy: Policy, reward: FloatHSA) -> FloatHS:
     """The value V^pi_h(s) of a policy at every stage and state."""
     probabilities = policy.probabilities()
-    return _backward(transitions, reward, lambda h, q: np.einsum("sa,sa->s", probabilities[h], q))
+    return _backward(
+        transitions, reward, lambda h, q: np.einsum("sa,sa->s", probabilities[policy.row(h)], q)
+    )
 
 
 def initial_value(transitions: Transitions, values: FloatHS) -> float:
@@ -55,7 +57,7 @@ def occupancy(transitions: Transitions, policy: Policy) -> FloatHSA:
     result = np.empty(transitions.shape.hsa)
     arriving = transitions.initial
     for h, kernel in enumerate(transitions.stages):
-        result[h] = arriving[:, None] * probabilities[h]
+        result[h] = arriving[:, None] * probabilities[policy.row(h)]
         if h + 1 < transitions.shape.horizon:
             arriving = kernel.push(result[h].ravel())
     return result

@@ -20,7 +20,8 @@ from typing import Literal
 
 import numpy as np
 
-from covgame.game.counts import Counts, SuccessorTable
+from covgame.game.counts import Counts
+from covgame.game.successors import SuccessorTable
 from covgame.pac.error_bounds import Range
 from covgame.types import FloatArray, IntArray
 

@@ -25,8 +25,8 @@ class LearntModel:
     """
 
     transitions: Transitions
-    rewards: FloatHSA
-    visits: IntArray  # (H, S, A)
+    rewards: FloatHSA  # (H, S, A), or (1, S, A) for all stages
+    visits: IntArray  # the same
     allowed: BoolArray | None = None  # (S, A), where some actions are forbidden
     names: Names = field(default_factory=Names)
 
@@ -41,7 +41,7 @@ class LearntModel:
 
     @cached_property
     def own_rewards(self) -> FloatHSA:
-        """The environment's own reward as it was seen: means, (H, S, A).
+        """The environment's own reward as it was seen: means, (H, S, A) or (1, S, A).
 
         Where stages are learnt together, a cell that was never visited earns what its state and
         action have earned at other stages.
@@ -67,12 +67,14 @@ class LearntModel:
         usable = self._usable(tried_only=reward is None)
         if usable is not None:
             wanted = np.where(usable, wanted, -np.inf)
-        return dp.backward_induction(self.transitions, wanted).policy
+        everywhere = np.broadcast_to(wanted, self.shape.hsa)
+        return dp.backward_induction(self.transitions, everywhere).policy
 
     def value(self, policy: Policy, reward: FloatArray | None = None) -> float:
         """What a policy earns on the model, from its first states on."""
         wanted = self.own_rewards if reward is None else self._spread(reward)
-        values = dp.evaluate(self.transitions, policy, wanted)
+        everywhere = np.broadcast_to(wanted, self.shape.hsa)
+        values = dp.evaluate(self.transitions, policy, everywhere)
         return dp.initial_value(self.transitions, values)
 
     def first(self, states: int) -> LearntModel:

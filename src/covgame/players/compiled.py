@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +14,16 @@ from covgame.arrays import of_each_kind
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import BadInput
 from covgame.game.adversary import (
+    OURS,
     MissingOnly,
     TargetAware,
     WeightedMajority,
     smallest_count,
 )
-from covgame.game.counts import SuccessorTable
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
+from covgame.game.size import check_room
+from covgame.game.successors import SuccessorTable
 from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
 from covgame.players.plain import PlainGame
@@ -90,7 +93,7 @@ class CompiledGame:
         game = self.game
         self.wanted = self._wanted()
         self.reward = game.place_rewards(game.state.weights)
-        self.workspace = layout.new_workspace(*game.target.shape.hsa, len(game.target))
+        self.workspace = layout.new_workspace(game.counts, len(game.target), game.sight)
         self.path, self.path_next = self.workspace.path, self.workspace.path_next
         self.pairs = game.target.shape.pairs
         self.revised = False
@@ -120,8 +123,9 @@ class CompiledGame:
 
     def _new_plan(self) -> Any:
         """A plan that follows the counts as they are; None where everything changes anyway."""
-        follows = self.paper is None and self.majority is None
-        return layout.plan_cache(self.game.counts, len(self.by_stage)) if follows else None
+        if self.paper is not None or self.majority is not None:
+            return None
+        return layout.plan_cache(self.game.counts, self.game.sight, len(self.by_stage))
 
     def _put_back(self) -> None:
         """What are numbers in Python, after compiled code has changed them."""
@@ -148,7 +152,13 @@ class CompiledGame:
         plan_episode: Any = self.kernel.plan_episode
         if not plan_episode(*self._to_plan(first_new, earliest)) and not earliest:
             self._make_room()  # for the steps of the episode that begins now
-        return Policy.deterministic(self.workspace.chosen, self.game.target.shape.actions)
+        return self._as_policy()
+
+    def _as_policy(self, on_start: Callable[[int], None] | None = None) -> Policy:
+        """What compiled code has planned."""
+        horizon, _, actions = self.game.target.shape.hsa
+        lead = horizon - len(self.workspace.chosen)
+        return Policy(self.workspace.chosen, actions, on_start, lead)
 
     def _to_plan(self, first_new: int, earliest: int) -> Sequence[Any]:
         known = (self.learnt, self.by_stage, self.workspace, self.optimism, self.paper)
@@ -162,7 +172,7 @@ class CompiledGame:
         self.revised = True
         self._take_up_tables()
         policy = self._plan(0, 0)
-        return Policy.deterministic(policy.table.copy(), policy.actions)
+        return replace(policy, table=policy.table.copy())
 
     def revise(self, cell: int, successor: int) -> Policy | None:
         """``Game.revise``; steps are learnt together, when there is a reason to plan again."""
@@ -232,6 +242,13 @@ class CompiledGame:
         self._put_back()
         self.game.counts.n_episodes += 1
         self.game.begin()
+        self._look_further()
+
+    def _look_further(self) -> None:
+        """Plan more stages, if the last episode has shown that it takes them."""
+        if self.game.look_further(int(self.workspace.in_vain[0])):
+            check_room(self.game)
+            self.bind()
 
     def _weigh_as_told(self) -> None:
         """Rewards as the adversary has them, after plans for other weights."""
@@ -342,6 +359,8 @@ class CompiledPlayer(CompiledGame):
             self._make_room()
         first = counts.n_episodes
         counts.n_episodes += played
+        if why == layout.SHORT_SIGHTED:
+            self._look_further()
         return recorded_block(self.record, first, played, steps if self.recording else 0)
 
     def _to_play(self, episodes: int) -> Sequence[Any]:
@@ -398,7 +417,7 @@ def is_compiled(game: Game) -> bool:
     """Whether compiled code knows the game's planner and adversary: exactly ours, no subclass."""
     planner = game.planner
     return (
-        type(game.adversary) in (TargetAware, WeightedMajority, MissingOnly)
+        type(game.adversary) in OURS
         and type(planner) is OptimisticPlanner
         and type(planner.optimism) in (RangeAwareOptimism, PaperOptimism)
     )

@@ -59,8 +59,7 @@ class FollowingGame(CompiledGame):
 
     @property
     def _policy(self) -> Policy:
-        actions = self.game.target.shape.actions
-        return Policy(self.workspace.chosen, actions, on_start=self._begin)
+        return self._as_policy(self._begin)
 
     def _begin(self, state: int) -> None:
         """Hear in which state the episode begins."""
@@ -68,8 +67,8 @@ class FollowingGame(CompiledGame):
             self._plan_on(0, state)
 
     def _is_planned(self, h: int, state: int) -> bool:
-        cache = self.plan_cache
-        return bool(cache.flags[state, h]) or bool(cache.tally[layout.WHOLE])
+        cache, lead = self.plan_cache, self.game.target.shape.horizon - self.game.sight
+        return bool(cache.flags[state, max(0, h - lead)]) or bool(cache.tally[layout.WHOLE])
 
     def revise(self, cell: int, successor: int) -> Policy | None:
         """``Game.revise``; steps are learnt together, when there is a reason to plan again."""

@@ -82,7 +82,7 @@ class PolicyCompiled:
         H = counts.shape.horizon
         self.record = layout.new_record(most, most * H if record else 0)
         self.world = world_arrays(source.model)
-        self.workspace = layout.new_workspace(*counts.shape.hsa, rows=0)
+        self.workspace = layout.new_workspace(counts)
         self.curious: Any = None  # what compiled code plans anew before every episode
         self.mixed: Any = None  # policies of which it draws one before every episode
         self.goals: Any = None  # or where it wants to go

@@ -253,4 +253,4 @@ def _compact(policy: Policy) -> Policy:
     if policy.is_stochastic:
         return policy
     kind = "uint8" if policy.actions <= 256 else "uint16"
-    return Policy(policy.table.astype(kind), policy.actions)
+    return replace(policy, table=policy.table.astype(kind))

@@ -106,13 +106,14 @@ def _recorded_points(run: Coverage) -> Iterator[Point]:
     """A few hundred points along the recorded episodes; no more than a file of them in memory."""
     target, shape = run.target, run.counts.shape
     recorded, length = run._recorded(), run.n_episodes
-    visits = run.given_visits.reshape(-1)
-    yield (0.0, *_shares(target, target.collected(visits.reshape(shape.hsa))), _found(visits, run))
+    given = run.given_visits
+    visits = given.reshape(-1)
+    yield (0.0, *_shares(target, target.collected(given)), _found(given, run))
     points = max(8, min(POINTS, MOST_CELLS // max(1, shape.cells)))
     stops = np.unique(np.linspace(0, length, points + 1).round().astype(np.int64))[1:]
     following = 0
     for steps in recorded.steps(0, length):
-        cells = _cells_of(steps, shape.states, shape.actions)
+        cells = _cells_of(steps, shape.states, shape.actions) % len(visits)
         last = int(steps["episode"][-1]) + 1 if len(cells) else 0
         borders = stops[following : int(np.searchsorted(stops, last, side="right"))]
         begin = 0
@@ -120,8 +121,8 @@ def _recorded_points(run: Coverage) -> Iterator[Point]:
             end = int(np.searchsorted(steps["episode"], stop))
             visits += np.bincount(cells[begin:end], minlength=len(visits))
             begin = end
-            shares = _shares(target, target.collected(visits.reshape(shape.hsa)))
-            yield (float(stop), *shares, _found(visits, run))
+            so_far = visits.reshape(given.shape)
+            yield (float(stop), *_shares(target, target.collected(so_far)), _found(so_far, run))
         visits += np.bincount(cells[begin:], minlength=len(visits))
         following += len(borders)
 
@@ -137,7 +138,7 @@ def _found(visits: IntArray, run: Coverage) -> float:
     """States in which an action was taken."""
     if not run.source.discovers_states:
         return 0.0
-    return float(np.count_nonzero(visits.reshape(run.counts.shape.hsa).any(axis=(0, 2))))
+    return float(np.count_nonzero(visits.any(axis=(0, 2))))
 
 
 def bound_chart(run: LearningRun) -> Chart:

@@ -150,12 +150,14 @@ class _Data:
         return _with_given(self.episodes.counts(pooled=False), self.given)
 
     @classmethod
-    def of(cls, folder: RunFolder, shape: Shape, *, pooled: bool) -> _Data:
+    def of(
+        cls, folder: RunFolder, shape: Shape, *, pooled: bool, stage_free: bool = False
+    ) -> _Data:
         if folder.episodes.is_dir():
             from covgame.store.reading import RecordedEpisodes
 
             episodes, given = RecordedEpisodes(folder.episodes, shape), load_given(folder, shape)
-            counts = _with_given(episodes.counts(pooled=pooled), given)
+            counts = _with_given(episodes.counts(pooled=pooled, stage_free=stage_free), given)
             return cls(counts, episodes, given=given)
         if folder.manifest.get("play") != "counts":
             raise BadInput(f"{folder.path} has lost its episodes, so that nothing can be checked")
@@ -406,10 +408,10 @@ def _check_coverage(folder: RunFolder) -> Checked:
     arrays = folder.load_counts()
     if arrays is None:
         raise BadInput(f"{folder.path} claims nothing: it was stopped before anything was saved")
-    pooled = counts_from(arrays).pooled
-    if asked.stage_dependent and pooled:
+    saved = counts_from(arrays)
+    if asked.stage_dependent and saved.pooled:
         raise BadInput(f"{folder.path} has pooled stages that {MANIFEST} asks to keep apart")
-    data = _Data.of(folder, Shape(*arrays["visits"].shape), pooled=pooled)
+    data = _Data.of(folder, saved.shape, pooled=saved.pooled, stage_free=saved.stage_free)
     wanted = required(folder, asked, arrays, data.counts)
     target = wanted.target
     missing = np.maximum(target.counts - target.collected(data.counts.visits), 0.0)

@@ -185,12 +185,13 @@ def start(
     given = read_given(data, environment, source)
     asked = ask(environment, target, settings, source)
     model = environment.model
-    settings.size_of(asked.target, stationary=source.stationary).require_memory()
-    game = settings.new_game(
-        asked.target,
-        stationary=source.stationary,
-        allowed=model.transitions.allowed if model else None,
-    )
+    how = {
+        "stationary": source.stationary,
+        "stage_free": asked.growth.stage_free(asked.target),
+    }
+    settings.size_of(asked.target, **how).require_memory()
+    allowed = model.transitions.allowed if model else None
+    game = settings.new_game(asked.target, allowed=allowed, **how)
     run = Coverage(
         environment, settings, source, game, asked.growth, str(target),
         never_reached=asked.never_reached,
@@ -237,6 +238,7 @@ def reopen(
             first.target,
             stationary=source.stationary,
             allowed=model.transitions.allowed if model else None,
+            stage_free=first.growth.stage_free(first.target),
         )
         run = Coverage(
             environment, settings, source, game, first.growth, asked.request,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from covgame.episodes import Block
 from covgame.errors import BadInput, Row
-from covgame.game.counts import Counts
+from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
 from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
@@ -95,16 +95,18 @@ class Coverage(Run):
 
     @property
     def given_visits(self) -> IntArray:
-        """(H, S, A), what was collected by others."""
+        """(H, S, A), or stages added up as in the counts: what was collected by others."""
         visits = np.zeros_like(self.counts.visits)
         for one in self.given:
-            visits[:, : one.visits.shape[1]] += one.visits
+            visits[:, : one.visits.shape[1]] += summed_to(len(visits), one.visits)
         return visits
 
     @property
     def size(self) -> Size:
         """What the game takes of memory, and of time before an episode."""
-        return self.settings.size_of(self.target, stationary=self.source.stationary)
+        stage_free = self.counts.stage_free
+        stationary = self.source.stationary
+        return self.settings.size_of(self.target, stationary=stationary, stage_free=stage_free)
 
     @property
     def size_words(self) -> str | None:
@@ -404,8 +406,12 @@ class Coverage(Run):
     def restore(self, arrays: Arrays) -> None:
         if self.growth.request is not None or self.growth.rare is not None:
             target = _saved_target(arrays, self.source)
-            stationary = self.source.stationary
-            self.game = self.settings.new_game(target, stationary=stationary, allowed=self.allowed)
+            self.game = self.settings.new_game(
+                target,
+                stationary=self.source.stationary,
+                allowed=self.allowed,
+                stage_free=self.counts.stage_free,
+            )
         restore_game(self.game, arrays)
         self.steps_before = int(self.counts.visits.sum())
         self.growth.restore(arrays)

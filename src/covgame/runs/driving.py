@@ -232,7 +232,7 @@ class Driver:
             self.source.masks.show(state, allowed, self.source.shape.states)
         known = state < policy.table.shape[1]
         return self.source.masks.permitted(
-            int(policy.table[stage, state]) if known else None, state
+            int(policy.table[policy.row(stage), state]) if known else None, state
         )
 
     def tell(

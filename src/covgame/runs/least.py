@@ -19,7 +19,7 @@ Kind = Literal["exact", "lower bound"]
 LARGE = 5_000
 """Up to so many cells phi* is solved for unasked; it takes a second or two at most."""
 
-EPISODES_A_ROUND = 8
+EPISODES_A_ROUND = 16
 """Beyond that a round is played for so many episodes of the run, which took at least as long.
 
 Work is counted, not time, so that the same run gives the same bound.

@@ -13,7 +13,8 @@ from covgame.game.game import Game
 from covgame.game.own import Peer, name_of, own_game
 from covgame.game.planner import Planner
 from covgame.game.presets import default_game, paper_game
-from covgame.game.size import Size, size_of
+from covgame.game.sight import LONG
+from covgame.game.size import FORECAST_SIGHT, Kept, Size, size_of
 from covgame.pac.principle import Suprema
 from covgame.runs.refusals import (
     check_care,
@@ -95,21 +96,37 @@ class CoverSettings:
             object.__setattr__(self, "max_episodes", int(self.max_episodes))
 
     def new_game(
-        self, target: Target, *, stationary: bool, allowed: BoolArray | None = None
+        self,
+        target: Target,
+        *,
+        stationary: bool,
+        allowed: BoolArray | None = None,
+        stage_free: bool = False,
     ) -> Game:
-        """A game for these settings, before its first episode."""
+        """A game for these settings, before its first episode.
+
+        ``stage_free``: that its target, whatever becomes of it, never tells stages apart.
+        """
         if self.preset == "paper":
             game = paper_game(target, delta=self.delta, allowed=allowed)
         else:
             pooled = stationary and not self.stage_dependent
-            game = default_game(target, pooled=pooled, allowed=allowed)
+            looks_ahead = self._looks_ahead(target, stage_free=stage_free)
+            game = default_game(target, pooled=pooled, allowed=allowed, looks_ahead=looks_ahead)
         return own_game(game, self.planner, self.adversary) if self.has_own_players else game
 
-    def size_of(self, target: Target, *, stationary: bool) -> Size:
-        """What such a game takes of memory and time."""
+    def size_of(self, target: Target, *, stationary: bool, stage_free: bool = False) -> Size:
+        """What such a game takes of memory and time; before it begins, so nothing is allocated."""
         paper = self.preset == "paper"
         pooled = stationary and not self.stage_dependent and not paper
-        return size_of(target, target.shape.states, pooled=pooled, borrowing=not paper)
+        looks_ahead = pooled and self._looks_ahead(target, stage_free=stage_free)
+        kept = Kept(pooled, not paper, FORECAST_SIGHT if looks_ahead else None)
+        return size_of(target, target.shape.states, kept)
+
+    def _looks_ahead(self, target: Target, *, stage_free: bool) -> bool:
+        """Whether plans look only as far ahead as it takes."""
+        plain = self.play == "exact" and not self.has_own_players
+        return plain and stage_free and target.shape.horizon > LONG
 
     @property
     def plays_in_team(self) -> bool:

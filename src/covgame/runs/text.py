@@ -175,7 +175,8 @@ def _searched() -> str:
 def _seen(run: Coverage) -> str:
     visits = run.counts.visits.sum(axis=2)
     states, places = int(visits.any(axis=0).sum()), int((visits > 0).sum())
-    return f"{states:,} ({places:,} counting stages apart); there may be others, never seen"
+    apart = f" ({places:,} counting stages apart)" if len(visits) > 1 else ""
+    return f"{states:,}{apart}; there may be others, never seen"
 
 
 def _mapped(run: Coverage) -> Facts:

@@ -344,10 +344,11 @@ class ExternalSource:
         """The policy's action, as far as it has one and that is allowed."""
         action, table = None, policy.table
         if state < table.shape[1]:
+            chosen = table[policy.row(h), state]
             if table.ndim == 3:
-                action = _drawn(table[h, state], self.masks.here(state), number)
+                action = _drawn(chosen, self.masks.here(state), number)
             else:
-                action = int(table[h, state])
+                action = int(chosen)
             if self.masks.ever is None:
                 return action
         return self.masks.permitted(action, state)

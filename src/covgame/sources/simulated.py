@@ -100,6 +100,5 @@ def _draw(probabilities: FloatArray, number: float) -> int:
 
 
 def _choose(policy: Policy, h: int, state: int, number: float) -> int:
-    if policy.is_stochastic:
-        return _draw(policy.table[h, state], number)
-    return int(policy.table[h, state])
+    chosen = policy.table[policy.row(h), state]
+    return _draw(chosen, number) if policy.is_stochastic else int(chosen)

@@ -256,7 +256,8 @@ def _checked_counts(
     if visits is None or visits.ndim != 3 or visits.dtype.kind not in "iu":
         raise ValueError("it has no visits")
     stages, states, actions = visits.shape
-    if stages != horizon:
+    added_up = arrays.get("horizon", np.array(stages))  # over so many stages, where it says so
+    if added_up.shape != () or stages not in (1, horizon) or int(added_up) != horizon:
         raise ValueError(f"it is about {stages} stages, and {MANIFEST} about {horizon}")
     if states and not actions:
         raise ValueError("it is about no actions")

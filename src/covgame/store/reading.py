@@ -282,9 +282,11 @@ class RecordedEpisodes:
         """Whether one of the episodes ``first`` to ``last`` - 1 was, before the last stage."""
         return any(_cut_short(steps, self.shape).any() for steps in self.steps(first, last))
 
-    def counts(self, *, pooled: bool, first: int = 0, last: int | None = None) -> Counts:
+    def counts(
+        self, *, pooled: bool, stage_free: bool = False, first: int = 0, last: int | None = None
+    ) -> Counts:
         """What a learner counts of the episodes ``first`` to ``last`` - 1."""
-        counts = Counts(self.shape, pooled=pooled)
+        counts = Counts(self.shape, pooled=pooled, stage_free=stage_free)
         for steps in self.steps(first, last):
             counts.add_steps(steps, steps["terminated"] | _cut_short(steps, self.shape))
         return counts

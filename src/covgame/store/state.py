@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from covgame.errors import BadInput
-from covgame.game.counts import Counts, SuccessorTable
+from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
+from covgame.game.successors import SuccessorTable
 from covgame.store.folder import PLAY_AGAIN
 from covgame.targets.target import Groups, Target
 from covgame.types import END, IntArray, Shape
@@ -23,7 +24,8 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 def counts_arrays(counts: Counts) -> dict[str, npt.NDArray[Any]]:
     """What was counted.
 
-    ``visits`` and ``reward_sums`` are (H, S, A); ``transitions`` lists [row, successor, count],
+    ``visits`` and ``reward_sums`` are (H, S, A), or (1, S, A) where visits of a large world are
+    added up over its ``horizon`` stages; ``transitions`` lists [row, successor, count],
     where a row is a cell (h S + s) A + a, or a pair s A + a if stages are ``pooled``; -1 ends an
     episode.
     """
@@ -39,6 +41,8 @@ def counts_arrays(counts: Counts) -> dict[str, npt.NDArray[Any]]:
     }
     if counts.pool is not None:
         arrays["pool_transitions"] = _listed(counts.pool)
+    if counts.stage_free:
+        arrays["horizon"] = np.array(counts.shape.horizon)
     return arrays
 
 
@@ -52,6 +56,7 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
         "level": np.array(state.level),
         **target_arrays(game.target),
         "numbers": np.array([state.total, state.variance, state.rate, state.shift]),
+        **({"sight": np.array(game.sight)} if game.counts.stage_free else {}),
         **({} if game.allowed is None else {"allowed": game.allowed}),
         **{f"memory_{name}": value for name, value in state.memory.items()},
     }
@@ -111,6 +116,7 @@ def restore_game(game: Game, arrays: Arrays) -> None:
             if name.startswith("memory_")
         }
         game.collected[:] = game.target.collected(game.counts.visits)
+        game.sight = _sight(arrays, game.target.shape.horizon)
         if game.allowed is None and "allowed" in arrays:
             game.allowed = arrays["allowed"].astype(np.bool_).reshape(game.counts.shape.hsa[1:])
 
@@ -121,8 +127,8 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
         if bool(arrays["pooled"]) != counts.pooled:
             raise ValueError("stages are pooled in one and not in the other")
         counts.n_episodes = int(arrays["episodes"])
-        counts.visits[:] = arrays["visits"]
-        counts.reward_sums[:] = arrays["reward_sums"]
+        counts.visits[:] = summed_to(len(counts.visits), arrays["visits"])
+        counts.reward_sums[:] = summed_to(len(counts.visits), arrays["reward_sums"])
         counts.starts[:] = arrays["starts"]
         counts.agreement[:] = arrays["agreement"]
         if "state_agreement" in arrays:  # older runs have none
@@ -132,12 +138,27 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
             _fill(counts.pool, arrays["pool_transitions"], counts.shape.states)
 
 
+def shape_of(arrays: Arrays) -> Shape:
+    """Stages, states and actions of what was counted."""
+    with fitting():
+        stages, states, actions = arrays["visits"].shape
+        return Shape(int(arrays.get("horizon", stages)), states, actions)
+
+
+def _sight(arrays: Arrays, horizon: int) -> int:
+    """How many stages ahead plans look; older runs have always looked at all of them."""
+    sight = int(arrays.get("sight", horizon))
+    if not 0 < sight <= horizon:
+        raise ValueError(f"plans of {sight} stages")
+    return sight
+
+
 def counts_from(arrays: Arrays) -> Counts:
     """The counts of a run, whatever it was."""
     with fitting():
-        shape = Shape(*arrays["visits"].shape)
+        shape, stage_free = shape_of(arrays), "horizon" in arrays
         pooled, borrowing = bool(arrays["pooled"]), "pool_transitions" in arrays
-    counts = Counts(shape, pooled=pooled, borrowing=borrowing)
+    counts = Counts(shape, pooled=pooled, borrowing=borrowing, stage_free=stage_free)
     restore_counts(counts, arrays)
     return counts
 
