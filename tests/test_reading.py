@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
+from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.store import episodes as shard_files
 from covgame.store import reading
@@ -161,6 +162,37 @@ def test_one_shard_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ]
     assert (np.sum([one.visits for one in windows], axis=0) == counts.visits).all()
     assert sum(one.n_episodes for one in windows) == len(recorded)
+
+
+class Pool:
+    """In the place of Arrow's: notes how much is in use whenever it is to give back the rest."""
+
+    def __init__(self) -> None:
+        self.in_use: list[int] = []
+
+    def release_unused(self) -> None:
+        self.in_use.append(pa.total_allocated_bytes())
+
+
+def test_nothing_is_kept_of_what_writing_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow gives its memory back after every writing, when no copy of the shard is left."""
+    episodes, steps = 5_000, 4
+    monkeypatch.setattr(shard_files, "STEPS_PER_SHARD", 2 * episodes * steps)
+    before, pool = pa.total_allocated_bytes(), Pool()
+    monkeypatch.setattr(pa, "default_memory_pool", lambda: pool)
+    writer = shard_files.EpisodeWriter(tmp_path / "episodes", steps)
+    ones = np.ones(episodes * steps, dtype=np.int64)
+    for number in range(6):
+        lengths = np.full(episodes, steps)
+        writer.add(Block(number * episodes, lengths, ones, ones, np.zeros(len(ones)), ones))
+        writer.flush()
+    writer.close()
+    assert len(shard_files.shards(tmp_path / "episodes")) == 3
+    assert len(pool.in_use) == 6
+    a_copy = episodes * steps * 48
+    assert max(pool.in_use) - before < a_copy / 10
 
 
 @pytest.mark.parametrize(

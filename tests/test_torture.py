@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from torture.invariants import differences, problems
+from torture.soak import Sample, judged
 from torture.tables import HEADS, as_markdown, read_results
 
 import covgame as cg
@@ -131,3 +132,21 @@ def test_the_published_table_is_of_a_run_worth_its_name() -> None:
     assert not [failure for one in results.values() for failure in one["failures"]]
     assert as_markdown().count("\n") == len(results) + 1
     assert all(head in as_markdown() for head in HEADS)
+
+
+def watched(megabytes_per_episode: float) -> list[Sample]:
+    """An hour in which memory also goes up and down with the open shard, as it may."""
+    samples = []
+    for number in range(480):
+        episodes = 1_500_000 + 12_000 * number
+        open_shard = 24.0 * (episodes % 83_333) / 83_333
+        memory = 280.0 + open_shard + megabytes_per_episode * episodes
+        samples.append(Sample(6.0 * number, episodes, memory, 18, 6.0 * number))
+    return samples
+
+
+@linux
+@pytest.mark.parametrize(("grown", "wrong"), [(0.0, None), (3.5 / 2**20, "memory grows")])
+def test_a_soak_tells_a_leak_from_a_shard_that_fills(grown: float, wrong: str | None) -> None:
+    """A few bytes an episode are noticed within an hour; what comes and goes is no leak."""
+    assert judged(watched(grown))[1] == wrong

@@ -155,6 +155,15 @@ class EpisodeWriter:
         self.thread.shutdown()
 
     def _write(self, tables: list[pa.Table]) -> None:
+        """Put a shard in its place, and keep nothing of what that took.
+
+        Arrow's allocator holds on to tens of megabytes in scattered pieces, of which the system
+        makes huge pages by and by: left alone, a run takes more memory for an hour or longer.
+        """
+        self._put(tables)
+        pa.default_memory_pool().release_unused()  # now that no copy is left
+
+    def _put(self, tables: list[pa.Table]) -> None:
         """Which shard it is, the episodes say: ``add`` may have been broken off half-way."""
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         number = table["episode"][0].as_py() // self.per_shard

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from covgame.errors import BadInput, StorageFailed
@@ -31,16 +30,29 @@ PATIENCE = 2.0
 SLICE = 0.02
 
 
-@contextmanager
-def _operation(name: str, path: Path) -> Iterator[None]:
-    try:
+class _Operation:
+    """Around a call of the system; no generator, because an entry of a journal is one of these."""
+
+    __slots__ = ("name", "path")
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name, self.path = name, path
+
+    def __enter__(self) -> None:
         if fault is not None:
-            fault(name, path)
-        yield
-        if fault is not None:
-            fault(f"after {name}", path)
-    except OSError as error:
-        raise StorageFailed.at(path, error) from error
+            self._meet(fault, self.name)
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            raise StorageFailed.at(self.path, error) from error
+        if error is None and fault is not None:
+            self._meet(fault, f"after {self.name}")
+
+    def _meet(self, happen: Callable[[str, Path], None], moment: str) -> None:
+        try:
+            happen(moment, self.path)
+        except OSError as error:
+            raise StorageFailed.at(self.path, error) from error
 
 
 def write_whole(path: Path, content: bytes | memoryview) -> None:
@@ -56,7 +68,7 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
             sync(file, draft)
         finally:
             os.close(file)
-        with _operation("rename", path):
+        with _Operation("rename", path):
             _patiently(lambda: draft.replace(path))
     except BaseException:
         discard(draft)
@@ -66,22 +78,22 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
 
 def open_file(path: Path, flags: int = 0) -> int:
     """A file to be written to, made if it is not there; never what a link points to."""
-    with _operation("open", path):
+    with _Operation("open", path):
         access = 0 if flags & os.O_RDWR else os.O_WRONLY
         return os.open(path, NEW | NO_LINK | access | flags, 0o644)
 
 
 def write(file: int, content: bytes | memoryview, path: Path) -> None:
     """All of it, however little the system takes at a time."""
-    left = memoryview(content)
-    with _operation("write", path):
-        while left:
-            left = left[os.write(file, left) :]
+    with _Operation("write", path):
+        done = os.write(file, content) if content else 0
+        while done < len(content):
+            done += os.write(file, memoryview(content)[done:])
 
 
 def sync(file: int, path: Path) -> None:
     """Wait until what was written outlives a power cut."""
-    with _operation("fsync", path):
+    with _Operation("fsync", path):
         os.fsync(file)
 
 
@@ -89,7 +101,7 @@ def sync_folder(folder: Path) -> None:
     """The same of the names in a folder; where folders cannot be opened, there is nothing to do."""
     if os.name == "nt":
         return
-    with _operation("fsync", folder):
+    with _Operation("fsync", folder):
         opened = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(opened)
@@ -99,14 +111,14 @@ def sync_folder(folder: Path) -> None:
 
 def truncate(file: int, size: int, path: Path) -> None:
     """Cut a file, and go on writing there."""
-    with _operation("truncate", path):
+    with _Operation("truncate", path):
         os.ftruncate(file, size)
         os.lseek(file, size, os.SEEK_SET)
 
 
 def remove(path: Path) -> None:
     """If it is there."""
-    with _operation("unlink", path):
+    with _Operation("unlink", path):
         _patiently(lambda: path.unlink(missing_ok=True))
 
 
@@ -126,7 +138,7 @@ def _patiently(change: Callable[[], object]) -> None:
 
 def make_folder(path: Path) -> None:
     """With all that are above it, unless it is there."""
-    with _operation("mkdir", path):
+    with _Operation("mkdir", path):
         path.mkdir(parents=True, exist_ok=True)
 
 

@@ -69,15 +69,16 @@ class Journal:
         if len(keys) > self.named:
             new = slice(self.named, len(keys))
             names = json.dumps([self.named, keys[new], labels[new]]).encode()
-        if self.keeping is None:
-            columns = (episode.state, episode.action, episode.reward, episode.next_state)
-            body = b"".join([column.tobytes() for column in columns])
-        else:
-            body = _as_arrow(as_table(as_block(number, [episode]), self.keeping))
         ended_in = NONE if episode.ended_in is None else episode.ended_in
         seed = NONE if episode.seed is None else episode.seed
-        about = (number, len(episode), ended_in, seed, episode.cut_short, len(names))
-        entry = HEAD.pack(*about) + names + body
+        head = HEAD.pack(number, len(episode), ended_in, seed, episode.cut_short, len(names))
+        if self.keeping is None:  # the arrays as they lie in memory, without a copy of each
+            state, action = episode.state.data, episode.action.data
+            reward, following = episode.reward.data, episode.next_state.data
+            entry = b"".join((head, names, state, action, reward, following))
+        else:
+            table = as_table(as_block(number, [episode]), self.keeping)
+            entry = head + names + _as_arrow(table)
         self._write(FRAME.pack(len(entry), zlib.crc32(entry)) + entry)
         self.last, self.named = number, len(keys)
 
