@@ -84,7 +84,7 @@ class _Text(SourceFileLoader):
         super().exec_module(module)
         if _is_kernel(module.__name__):
             vars(module)["math"] = CMath()
-        if module.__name__ == "covgame.game.counts":
+        if module.__name__ == "covgame.game.successors":
             for name in ("ROW", "ENTRY"):
                 vars(module)[name] = np.dtype((Record, vars(module)[name]))
 
@@ -109,7 +109,7 @@ class Changed(MetaPathFinder):
             return spec
         place = Path(spec.origin)
         changed = place == self.path
-        if not changed and not _is_kernel(fullname) and fullname != "covgame.game.counts":
+        if not changed and not _is_kernel(fullname) and fullname != "covgame.game.successors":
             return spec
         text = self.text if changed else place.read_text()
         return spec_from_file_location(
