@@ -47,7 +47,7 @@ def plan_of(game: Game, *, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> A
 def test_where_all_is_known_and_certain_one_plays_what_a_single_process_would(
     compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plans that it would make on its way, made beforehand; without them it does other things."""
+    """The plans that it would make on its way, made beforehand; without them it does others."""
     game, _, source = known_game(GRID, "uniform:60/pair")
     assert (game.counts.table.total > 0).all()
     differed = 0
@@ -131,13 +131,13 @@ def test_who_tries_something_new_is_expected_to_collect_afterwards() -> None:
     game = cg.default_game(target, pooled=True)
     right = Policy.deterministic(np.ones((4, 4), dtype=np.int64), 2)
     game.tell(SimulatedSource(model, 0).play(right, 0))
-    under_way = UnderWay(game, lambda weights, earliest=0: right)  # type: ignore[misc]
+    under_way = UnderWay(game, lambda weights, earliest=0: right)
     under_way.plan(0, 2)
     wanted = target.collected(np.eye(4)[:, :, None] * np.array([0.0, 1.0]))
     np.testing.assert_allclose(under_way.anticipated(), game.collected + 2 * wanted)
     left = Policy.deterministic(np.zeros((4, 4), dtype=np.int64), 2)
     game.counts.unlearn([(3, 2)], ())  # what 1 does in state 1 is not known any more
-    guess = UnderWay(game, lambda weights, earliest=0: left, handed_out=False)  # type: ignore[misc]
+    guess = UnderWay(game, lambda weights, earliest=0: left, handed_out=False)
     guess.plan(0, 1)
     gained = (guess.anticipated() - game.collected).sum()
     assert gained == pytest.approx(2.0)  # 0 in states 0 and 1, and nothing is known of what follows

@@ -112,9 +112,7 @@ class UnderWay:
                 return weights, collected
         return game.state.weights, game.collected
 
-    def _drawn_where_nobody_tried(
-        self, policy: Policy, weights: FloatArray, ticket: int
-    ) -> Policy:
+    def _drawn_where_nobody_tried(self, policy: Policy, weights: FloatArray, ticket: int) -> Policy:
         """Other actions for every ticket and stage, where a plan tries something new.
 
         Of the actions of a state that nobody has tried, those that earn the same promise the same.

@@ -1,8 +1,8 @@
 """An episode played beforehand on what was learnt, for policies that cannot change on their way.
 
-One process plans anew while an episode is played, as rows get their visits (``Game.revise``). Whoever
-hands a policy to somebody else cannot, and goes through the episode in thought instead: at every stage
-the policy does what the plan would be by then.
+One process plans anew while an episode is played, as rows get their visits (``Game.revise``).
+Whoever hands a policy to somebody else cannot, and goes through the episode in thought instead: at
+every stage the policy does what the plan would be by then.
 """
 
 from __future__ import annotations
