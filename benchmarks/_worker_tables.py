@@ -19,12 +19,15 @@ def worker_plans() -> str:
             f"{row['anticipated 1'] * row['phi']:,.0f}",
             _ratio(row, "anticipated 1"),
             *(_ratio(row, f"anticipated {size}") for size in SIZES),
+            _more(row, "anticipated 64"),
             _ratio(row, "naive 64"),
+            _more(row, "naive 64"),
         ]
         for row in _results.read("workers")["rows"]
     ]
     sizes = [f"K = {size}" for size in SIZES]
-    return table(["world", "visits", "episodes at K = 1", "K = 1", *sizes, "naive, K = 64"], rows)
+    head = ["world", "visits", "episodes at K = 1", "K = 1", *sizes, "more than K = 1"]
+    return table([*head, "naive, K = 64", "more than K = 1"], rows)
 
 
 def _ratio(row: dict[str, Any], name: str) -> str:
@@ -34,14 +37,28 @@ def _ratio(row: dict[str, Any], name: str) -> str:
     return f"{row[name]:.2f}" + (f" ± {error:.2f}" if row["seeds"] > 1 else "")
 
 
+def _more(row: dict[str, Any], name: str) -> str:
+    """How many more episodes than one worker, seed by seed."""
+    error = 100 * row[f"error lost {name}"]
+    return f"{100 * row[f'lost {name}']:.1f}%" + (f" ± {error:.1f}" if row["seeds"] > 1 else "")
+
+
 def worker_pairs() -> str:
-    """Episodes for pairs, with and without plans within episodes."""
+    """Episodes for pairs: one process that plans within episodes, beside workers."""
     rows = [
-        [f"`{row['env']}`, {row['visits']} visits", f"{row['phi']:.0f}", f"{row['alone']:.0f}"]
-        + [f"{row[f'workers {size}']:.0f}" for size in (1, 8)]
+        [
+            f"`{row['env']}`, {row['visits']} visits",
+            f"{row['phi']:.0f}",
+            *(_count(row, name) for name in ("alone", "workers 1", "workers 8", "workers 64")),
+        ]
         for row in _results.read("workers")["pairs"]
     ]
-    return table(["world", "phi*", "`--workers 1`", "a team of one", "8 workers"], rows)
+    head = ["world", "phi*", "`--workers 1`", "a team of one", "8 workers", "64 workers"]
+    return table(head, rows)
+
+
+def _count(row: dict[str, Any], name: str) -> str:
+    return f"{row[name]:.0f} ± {row[f'error {name}']:.1f}"
 
 
 def worker_rates() -> str:

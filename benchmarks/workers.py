@@ -20,9 +20,12 @@ from benchmarks import _results
 from benchmarks._virtual import VirtualTeam, absent, episodes_to_cover
 from covgame.comparison.measures import priced, world
 from covgame.game.presets import default_game
+from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.players.team import TeamPlayer
 from covgame.sources.simulated import SimulatedSource
+from covgame.targets.target import Target
+from covgame.types import FloatArray
 
 WORLDS = [
     "garnet:states=20,actions=4,horizon=10,stationary=true",
@@ -31,14 +34,20 @@ WORLDS = [
     "riverswim:states=8,horizon=20",
     "gym:FrozenLake-v1@12",
 ]
-TEAMS = [1, 2, 8, 64]
-SEEDS = 3
 FEW, MANY = 10, 50
+TEAMS = {1: 12, 2: 4, 8: 4, 64: 12}
+"""How many seeds for how many workers; naive ones are as many as the most, for a third of them."""
+
+PAIR_SEEDS = 16
 PAIRS = [
     ("grid:rows=6,columns=6,horizon=30", 10),
+    ("grid:rows=6,columns=6,horizon=30", 100),
     ("gym:FrozenLake-v1@20", 10),
     ("riverswim:states=8,horizon=20", 20),
+    ("garnet:states=20,actions=4,horizon=10,stationary=true", 10),
+    ("doublechain:length=15,horizon=20", 50),
 ]
+PAIR_TEAMS = [1, 8, 64]
 WORKERS = [1, 2, 4, 8]
 STEPS = [(100, "no"), (1_000, "no"), (10_000, "no"), (100, "yes"), (1_000, "yes")]
 SECONDS = 4.0
@@ -51,39 +60,54 @@ WARM = 0.2
 HORIZON = 20
 
 
-def plans(env: str, visits: int, teams: list[int], seeds: int) -> dict[str, Any]:
-    """tau/phi* for every size of team, the mean over seeds."""
+def plans(env: str, visits: int, teams: dict[int, int]) -> dict[str, Any]:
+    """tau/phi* for every size of team, the mean over seeds; naive workers in the largest alone."""
     model = world(env)
     target, cost = priced(env, f"uniform:{visits}")
-    row: dict[str, Any] = {"env": env, "visits": visits, "phi": cost, "seeds": seeds}
-    for size in teams:
-        for how in ("anticipated", "naive")[: 1 + (size > 1)]:
-            taus = [
-                episodes_to_cover(model, target, size, seed, anticipates=how == "anticipated")
-                for seed in range(seeds)
-            ]
-            row[f"{how} {size}"] = float(np.mean(taus) / cost)
-            row[f"error {how} {size}"] = float(np.std(taus) / cost / seeds**0.5)
+    row: dict[str, Any] = {"env": env, "visits": visits, "phi": cost, "seeds": teams[1]}
+    asked = [("anticipated", *one) for one in teams.items()]
+    asked.append(("naive", max(teams), max(1, teams[1] // 3)))
+    alone = np.zeros(0)
+    for how, size, seeds in asked:
+        taus = [
+            episodes_to_cover(model, target, size, seed, anticipates=how == "anticipated")
+            for seed in range(seeds)
+        ]
+        ratios = np.array(taus) / cost
+        row[f"{how} {size}"], row[f"error {how} {size}"] = mean_and_error(ratios)
+        alone = ratios if size == 1 else alone
+        lost = (ratios - alone[:seeds]) / alone[:seeds].mean()  # the same seeds, side by side
+        row[f"lost {how} {size}"], row[f"error lost {how} {size}"] = mean_and_error(lost)
     return row
 
 
-def fixed(env: str, visits: int) -> dict[str, Any]:
+def mean_and_error(values: FloatArray) -> tuple[float, float]:
+    """The mean of some runs and its standard error, 0 of a single one."""
+    several = len(values) > 1
+    error = float(values.std(ddof=1)) / len(values) ** 0.5 if several else 0.0
+    return float(values.mean()), error
+
+
+def fixed(env: str, visits: int, seeds: int) -> dict[str, Any]:
     """Episodes for pairs at any stage: one process that plans within episodes, beside workers."""
     model = world(env)
     target, cost = priced(env, f"uniform:{visits}/pair")
-    row: dict[str, Any] = {"env": env, "visits": visits, "phi": cost}
-    alone = []
-    for seed in range(SEEDS):
-        game = default_game(target, pooled=True)
-        player = WaitingPlayer(game, SimulatedSource(model, seed), most=1_000, record=False)
-        while not game.covered:
-            player.play(1_000)
-        alone.append(game.counts.n_episodes)
-    row["alone"] = float(np.mean(alone))
-    for size in (1, 8):
-        taus = [episodes_to_cover(model, target, size, seed) for seed in range(SEEDS)]
-        row[f"workers {size}"] = float(np.mean(taus))
+    row: dict[str, Any] = {"env": env, "visits": visits, "phi": cost, "seeds": seeds}
+    alone = [alone_to_cover(model, target, seed) for seed in range(seeds)]
+    row["alone"], row["error alone"] = mean_and_error(np.array(alone))
+    for size in PAIR_TEAMS:
+        taus = [episodes_to_cover(model, target, size, seed) for seed in range(seeds)]
+        row[f"workers {size}"], row[f"error workers {size}"] = mean_and_error(np.array(taus))
     return row
+
+
+def alone_to_cover(model: TabularMDP, target: Target, seed: int) -> int:
+    """How many episodes a single process needs, which plans within episodes."""
+    game = default_game(target, pooled=model.transitions.stationary)
+    player = WaitingPlayer(game, SimulatedSource(model, seed), most=1_000, record=False)
+    while not game.covered:
+        player.play(1_000)
+    return game.counts.n_episodes
 
 
 def rate(micros: int, busy: str, workers: int, engine: str) -> dict[str, Any]:
@@ -129,9 +153,9 @@ def pace(env: str) -> dict[str, Any]:
 def measure_plans(*, quick: bool) -> list[dict[str, Any]]:
     """All worlds, for few visits with every size of team, for many with two."""
     if quick:
-        return [plans(WORLDS[2], FEW, TEAMS, 1)]
-    asked = [(env, *how) for env in WORLDS for how in ((FEW, TEAMS, SEEDS), (MANY, [1, 64], 1))]
-    return [said(plans(*one)) for one in asked]
+        return [plans(WORLDS[2], FEW, dict.fromkeys(TEAMS, 1))]
+    few, many = (FEW, TEAMS), (MANY, {1: 1, 64: 1})
+    return [said(plans(env, *how)) for env in WORLDS for how in (few, many)]
 
 
 def measure_rates(engine: str, *, quick: bool) -> list[dict[str, Any]]:
@@ -156,7 +180,8 @@ def main() -> None:
     CompiledGame.waits = True  # times are those of compiled code
     found: dict[str, list[dict[str, Any]]] = {"plans": [], "pairs": [], "rates": [], "paces": []}
     if asked.only in (None, "pairs"):
-        found["pairs"] = [said(fixed(*one)) for one in (PAIRS[:1] if asked.quick else PAIRS)]
+        pairs, seeds = (PAIRS[:1], 1) if asked.quick else (PAIRS, PAIR_SEEDS)
+        found["pairs"] = [said(fixed(*one, seeds)) for one in pairs]
     if asked.only in (None, "plans"):
         found["plans"] = measure_plans(quick=asked.quick)
     if asked.only in (None, "rates"):

@@ -114,7 +114,8 @@ def test_a_batch_goes_elsewhere_when_enough_is_anticipated() -> None:
             assert chosen == [0, 1, 0, 1]
     asked: list[np.ndarray] = []
 
-    def plan(weights: np.ndarray) -> Policy:
+    def plan(weights: np.ndarray, earliest: int = 0) -> Policy:
+        assert earliest == 0
         asked.append(weights.copy())
         return played.ask()
 

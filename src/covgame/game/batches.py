@@ -6,30 +6,27 @@ planned one after the other on *anticipated* visits does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from covgame.game.adversary import anticipated_weights
 from covgame.game.game import Game
+from covgame.game.rehearsal import PlanFor, guessed_kernel, imagined, rehearsed, revises
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
 from covgame.types import FloatArray, Policy
 
 DRAWN = 6
-"""The stream of random numbers for what to do where nobody has been."""
-
-PlanFor = Callable[[FloatArray], Policy]
-"""From the weights of rows to a policy."""
+"""The stream of random numbers for what to try where nobody has."""
 
 
 def plan_batch(
     game: Game, policies: int, episodes_each: int, plan: PlanFor | None = None
 ) -> list[Policy]:
     """Policies for the next ``policies * episodes_each`` episodes; the first is ``game.ask()``."""
-    under_way = UnderWay(game, plan, draws=False)
+    under_way = UnderWay(game, plan, handed_out=False)
     kernel = game.counts.kernel() if policies > 1 else None
     return [under_way.plan(number, episodes_each, kernel) for number in range(policies)]
 
@@ -48,8 +45,9 @@ class UnderWay:
     """What was planned and has not come back: whoever plans next counts on it.
 
     With ``anticipates`` False everybody gets the plan on what was counted, whatever is under way.
-    With ``draws`` the plans differ where nobody has been: nothing is expected there, so that all
-    would do the same.
+    With ``handed_out`` policies are rehearsed where one process would plan anew on the way, and
+    differ from each other where they try what nobody has tried: nothing can be expected of that,
+    so that all would do the same, and one of them would do it again and again.
     """
 
     def __init__(
@@ -58,18 +56,26 @@ class UnderWay:
         plan: PlanFor | None = None,
         *,
         anticipates: bool = True,
-        draws: bool = True,
+        handed_out: bool = True,
     ) -> None:
-        self.game, self.anticipates, self.draws = game, anticipates, draws
+        self.game, self.anticipates, self.handed_out = game, anticipates, handed_out
         self.plan_for: PlanFor = plan or self._readable_plan
         self.departed: dict[int, _Departed] = {}
 
     def plan(self, ticket: int, episodes: int, kernel: Transitions | None = None) -> Policy:
         """The policy for so many episodes, under way as ``ticket`` until they ``arrive``."""
-        policy = self.plan_for(self._weights(kernel))
-        if self.departed and self.anticipates and self.draws:
-            policy = self._drawn_where_nobody_was(policy, ticket)
-        self.departed[ticket] = _Departed(policy, episodes, self.game.target, np.zeros(0))
+        game = self.game
+        rehearses = self.handed_out and revises(game)
+        if kernel is None and (rehearses or self.departed):
+            kernel = guessed_kernel(game.counts)
+        weights, collected = self._expected(kernel)
+        if rehearses and kernel is not None:
+            policy = rehearsed(imagined(game, weights, collected), self.plan_for, kernel)
+        else:
+            policy = self.plan_for(weights)
+        if rehearses or (self.handed_out and self.departed):
+            policy = self._drawn_where_nobody_tried(policy, weights, ticket)
+        self.departed[ticket] = _Departed(policy, episodes, game.target, np.zeros(0))
         return policy
 
     def arrive(self, ticket: int, episodes: int | None = None) -> None:
@@ -89,32 +95,45 @@ class UnderWay:
         game, total = self.game, self.game.collected.copy()
         for one in self.departed.values():
             if one.target is not game.target or not one.gains.size:
-                kernel = kernel or game.counts.kernel()
+                kernel = kernel or guessed_kernel(game.counts)
                 one.target = game.target
                 policy = _with_room(one.policy, game.target.shape.states)
                 one.gains = game.target.collected(dp.occupancy(kernel, policy))
             total += one.gains * one.episodes
         return total
 
-    def _weights(self, kernel: Transitions | None) -> FloatArray:
+    def _expected(self, kernel: Transitions | None) -> tuple[FloatArray, FloatArray]:
+        """The weights to plan for, and the visits that they are about; as counted, if none is."""
         game = self.game
-        if not (self.departed and self.anticipates):
-            return game.state.weights
-        collected = self.anticipated(kernel)
-        weights = anticipated_weights(game.adversary, game.target, game.state, collected)
-        return weights if weights.any() else game.state.weights
+        if self.departed and self.anticipates:
+            collected = self.anticipated(kernel)
+            weights = anticipated_weights(game.adversary, game.target, game.state, collected)
+            if weights.any():
+                return weights, collected
+        return game.state.weights, game.collected
 
-    def _drawn_where_nobody_was(self, policy: Policy, ticket: int) -> Policy:
-        """Other actions for every ticket in states never seen, where one plan is like another."""
-        new = np.flatnonzero(~self.game.counts.visits.any(axis=(0, 2)))
-        if policy.is_stochastic or not new.size:
+    def _drawn_where_nobody_tried(self, policy: Policy, weights: FloatArray, ticket: int) -> Policy:
+        """Other actions for every ticket and stage, where a plan tries something new.
+
+        Of the actions of a state that nobody has tried, those that earn the same promise the same.
+        """
+        counts, chosen = self.game.counts, policy.table
+        visits = counts.visits
+        if counts.shares_stages:
+            visits = visits.sum(axis=0, keepdims=True)
+        if policy.is_stochastic or visits.all():
             return policy
-        table = policy.table.copy()
-        rng = np.random.default_rng([DRAWN, ticket])
-        table[:, new] = rng.integers(policy.actions, size=(len(table), new.size))
-        return replace(policy, table=table)
+        everywhere = (len(chosen), *visits.shape[1:])
+        new = np.broadcast_to(visits == 0, everywhere)
+        tries = np.take_along_axis(new, chosen[:, :, None], axis=2)
+        reward = np.broadcast_to(self.game.place_rewards(weights), everywhere)
+        alike = new & tries & (reward == np.take_along_axis(reward, chosen[:, :, None], axis=2))
+        lot = np.random.default_rng([DRAWN, ticket]).random(everywhere)
+        drawn = np.where(alike, lot, -1.0).argmax(axis=2)
+        return replace(policy, table=np.where(tries[:, :, 0], drawn, chosen))
 
-    def _readable_plan(self, weights: FloatArray) -> Policy:
+    def _readable_plan(self, weights: FloatArray, earliest: int = 0) -> Policy:
+        del earliest
         return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
 
 

@@ -164,14 +164,18 @@ class CompiledGame:
         known = (self.learnt, self.by_stage, self.workspace, self.optimism, self.paper)
         return *known, first_new, earliest
 
-    def plan(self, weights: FloatArray) -> Policy:
-        """The policy for rows that weigh so much, on what is counted now."""
+    def plan(self, weights: FloatArray, earliest: int = 0) -> Policy:
+        """The policy for rows that weigh so much, on what is counted now.
+
+        With ``earliest`` it is planned from that stage on, and nothing was counted since the last.
+        """
         if not self._look():
             return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
         self.reward[:] = self.game.place_rewards(weights)
         self.revised = True
-        self._take_up_tables()
-        policy = self._plan(0, 0)
+        if not earliest:
+            self._take_up_tables()
+        policy = self._plan(earliest, earliest)
         return replace(policy, table=policy.table.copy())
 
     def revise(self, cell: int, successor: int) -> Policy | None:

@@ -21,8 +21,9 @@ class PlainGame:
         """The policy to play next."""
         return self.game.ask()
 
-    def plan(self, weights: FloatArray) -> Policy:
-        """The policy for rows that weigh so much, on what is counted now."""
+    def plan(self, weights: FloatArray, earliest: int = 0) -> Policy:
+        """The policy for rows that weigh so much, on what is counted now; always for all stages."""
+        del earliest
         return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
 
     def revise(self, cell: int, successor: int) -> Policy | None:
