@@ -156,7 +156,7 @@ def test_an_environment_broken_off_at_any_line(
 
 
 @pytest.mark.usefixtures("always_saved")
-@pytest.mark.parametrize("play", ["exact", "counts"])
+@pytest.mark.parametrize("play", [pytest.param("exact", marks=pytest.mark.slow), "counts"])
 @TIMES
 def test_evidence_is_counted_once_wherever_a_run_is_broken_off(
     times: int, play: Any, tmp_path: Path

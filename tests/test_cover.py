@@ -457,7 +457,9 @@ def test_bad_input_exits_with_2_and_leaves_nothing(wrong: list[str], tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "kind", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_ctrl_c_saves_and_the_rest_is_unbroken(kind: signal.Signals, tmp_path: Path) -> None:
     asked = ["riverswim:states=8", "--target", "uniform:40", "--min-reach", "0.0005", "--json"]
     done = interrupted(kind, 1000, "cover", *asked, "--out", "broken", cwd=tmp_path)

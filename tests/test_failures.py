@@ -324,7 +324,11 @@ def test_state_maps_and_observations_come_across(copied: bool, tmp_path: Path) -
 @needs_processes
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [(Dies, "segmentation fault"), (Leaves, "exit code 0"), (Hangs, "more than 1 seconds")],
+    [
+        (Dies, "segmentation fault"),
+        pytest.param(Leaves, "exit code 0", marks=pytest.mark.slow),
+        pytest.param(Hangs, "more than 1 seconds", marks=pytest.mark.slow),
+    ],
 )
 def test_processes_that_end_or_hang_are_replaced(kind: type[Walk], words: str) -> None:
     run = cg.cover(kind, TARGET, on_failure="record", step_timeout=1.0)

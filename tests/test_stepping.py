@@ -118,7 +118,9 @@ def test_everything_that_is_seen_gets_covered() -> None:
     assert (rooms > 0).sum() == 4  # the room that ends the episode is no cell
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+@pytest.mark.parametrize(
+    "size", [2, 1000, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 5))]
+)
 def test_where_a_block_ends_changes_nothing(size: int) -> None:
     """A target may be covered just before it takes up what was newly seen."""
     env = cg.make("gym:Blackjack-v1", horizon=4)

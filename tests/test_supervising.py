@@ -132,9 +132,21 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str, float]:
 COVER = ("--target", "uniform:50", "--out", "run")
 
 
-@pytest.mark.parametrize("world", ["Hanging", "Busy"])
 @pytest.mark.parametrize(
-    ("name", "group"), [("SIGINT", True), ("SIGTERM", False), ("SIGHUP", False)]
+    ("world", "name", "group"),
+    [
+        ("Hanging", "SIGINT", True),
+        ("Busy", "SIGTERM", False),
+        *(
+            pytest.param(world, *how, marks=pytest.mark.slow)
+            for world, *how in [
+                ("Hanging", "SIGTERM", False),
+                ("Hanging", "SIGHUP", False),
+                ("Busy", "SIGINT", True),
+                ("Busy", "SIGHUP", False),
+            ]
+        ),
+    ],
 )
 def test_a_step_that_hangs_is_broken_off(world: str, name: str, group: bool, place: Path) -> None:
     """Whether the signal reaches one process or both, as Ctrl-C in a terminal does."""
@@ -205,7 +217,7 @@ def test_imports_and_the_compiler_are_broken_off(after: float, place: Path, tmp_
 LARGE = ("grid:rows=50,columns=50,horizon=120", "--target", "uniform:5/pair")
 
 
-@pytest.mark.parametrize("after", [3.0, 9.0])
+@pytest.mark.parametrize("after", [3.0, pytest.param(9.0, marks=pytest.mark.slow)])
 def test_the_solver_is_broken_off(after: float, place: Path) -> None:
     process = started(place, "plan", *LARGE)
     time.sleep(after)
@@ -242,8 +254,8 @@ def test_a_solver_that_hears_nothing_is_left_behind(
     ("world", "words"),
     [
         ("Crashing", "segmentation fault"),
-        ("Aborting", "abort"),
-        ("Leaving", "exit code 0"),
+        pytest.param("Aborting", "abort", marks=pytest.mark.slow),
+        pytest.param("Leaving", "exit code 0", marks=pytest.mark.slow),
     ],
 )
 def test_an_environment_that_ends_the_process(world: str, words: str, place: Path) -> None:

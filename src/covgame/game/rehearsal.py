@@ -71,21 +71,22 @@ def rehearsed(game: Game, plan: PlanFor, kernel: Transitions) -> Policy:
     state = int(kernel.initial.argmax())
     for h in range(shape.horizon):
         rows.append(policy.table[policy.row(h)])
-        if state == END or h + 1 == shape.horizon:
-            continue
-        pair = state * shape.actions + int(rows[h][state])
-        state = _likeliest(kernel.stages[h], pair)
-        if state == END:
-            continue
-        game.visit(h * shape.pairs + pair)
-        weights = game.revised_weights()
-        if weights is not None and weights.any():
-            revised = plan(weights, h + 1)
-            if revised.is_stochastic:  # somebody's own planner may do now this, now that
-                state = END
-                continue
-            policy = revised
+        if state != END and h + 1 < shape.horizon:
+            pair = state * shape.actions + int(rows[h][state])
+            state = _likeliest(kernel.stages[h], pair)
+            if state != END:
+                game.visit(h * shape.pairs + pair)
+                policy = _revised(game, plan, policy, h + 1)
     return Policy.deterministic(np.array(rows), policy.actions)
+
+
+def _revised(game: Game, plan: PlanFor, policy: Policy, h: int) -> Policy:
+    """What to do from stage h on: as before, if nothing has changed that matters."""
+    weights = game.revised_weights()
+    if weights is None or not weights.any():
+        return policy
+    revised = plan(weights, h)
+    return policy if revised.is_stochastic else revised  # somebody's own planner may do either
 
 
 def _likeliest(stage: StageKernel, row: int) -> int:
