@@ -249,3 +249,14 @@ def test_a_journal_may_be_gone_when_its_writer_is_waited_for(tmp_path: Path) -> 
     cg.cover(Door, "uniform:50/pair", max_episodes=3, out=tmp_path)
     assert not (tmp_path / "journal").exists()
     assert recover(RunFolder.open(tmp_path)) == (0, 0)
+
+
+def test_a_lock_that_nobody_has_any_more_is_free(tmp_path: Path) -> None:
+    """Broken off before it was released, also if only the garbage collector finds it."""
+
+    class Recorder:
+        def __init__(self) -> None:
+            self.lock, self.myself = WriteLock(tmp_path), self
+
+    Recorder()
+    WriteLock(tmp_path, patience=0.0).release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import time
 from pathlib import Path
@@ -26,25 +27,41 @@ SLICE = 0.02
 
 
 class WriteLock:
-    """Held by whoever writes to the folder of a run. Reading needs none."""
+    """Held by whoever writes to the folder of a run. Reading needs none.
+
+    Ctrl-C may come right before it is released, in a program that goes on. So it is also released
+    when nobody has it any more.
+    """
 
     def __init__(self, folder: Path, patience: float = PATIENCE) -> None:
+        self.file: int | None = None
         try:
             self.file = open_file(folder / NAME)
         except StorageFailed as error:
             raise BadInput(f"{folder} cannot be written to: {error}, or make a copy") from error
-        until = time.monotonic() + patience
-        while not (free := _lock(self.file)) and time.monotonic() < until:
-            time.sleep(SLICE)
-        if not free:
-            os.close(self.file)
+        if not _lock(self.file) and not self._wait(self.file, patience):
+            self.release()
             raise BadInput(
                 f"another process is writing to {folder}; wait until it is done, and resume then"
             )
 
+    @staticmethod
+    def _wait(file: int, patience: float) -> bool:
+        """Whether the lock is free within so many seconds."""
+        gc.collect()  # of this process there may be one that nobody has any more
+        until = time.monotonic() + patience
+        while not (free := _lock(file)) and time.monotonic() < until:
+            time.sleep(SLICE)
+        return free
+
     def release(self) -> None:
         """Let others write."""
-        os.close(self.file)
+        file, self.file = self.file, None
+        if file is not None:
+            os.close(file)
+
+    def __del__(self) -> None:
+        self.release()
 
     def __enter__(self) -> WriteLock:
         return self
