@@ -80,6 +80,16 @@ def test_what_pairs_take_does_not_grow_with_the_stages() -> None:
     np.testing.assert_array_equal(long.cell_rewards(weights)[7], long.place_rewards(weights)[0])
 
 
+def test_states_that_are_found_take_what_will_be_asked_of_them() -> None:
+    """The target is empty at first, which says nothing about stages."""
+    by_pair, by_cell = (
+        start(cg.make(Ring, 900), text, CoverSettings()).size.bytes_per_state
+        for text in ("uniform:1/pair", "uniform:1")
+    )
+    assert by_pair < 5_000
+    assert by_cell == pytest.approx(900 * (2 * (16 + 128 + 32) + 25), rel=0.01)
+
+
 def test_what_does_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covgame.game.size.physical_memory", lambda: 70 * 2**20)
     cg.cover("grid:rows=9,columns=9,horizon=20", "uniform:1/pair", max_episodes=1)

@@ -54,6 +54,7 @@ class Kept:
 
     pooled: bool
     borrowing: bool
+    staged: bool  # whether its target, also one that has yet to grow, tells stages apart
     sight: int | None = None  # stages ahead, where stages are not told apart
 
     @classmethod
@@ -61,7 +62,7 @@ class Kept:
         """A game that has begun."""
         counts = game.counts
         sight = game.sight if counts.stage_free else None
-        return cls(counts.pooled, counts.pool is not None, sight)
+        return cls(counts.pooled, counts.pool is not None, not game.target.stage_free, sight)
 
     def stages_planned(self, shape: Shape) -> int:
         return shape.horizon if self.sight is None else min(self.sight, shape.horizon)
@@ -113,12 +114,12 @@ class Size:
 def size_of(target: Target, states: int, how: Kept) -> Size:
     """What a game for this target takes, in a world of so many states."""
     H, _, A = target.shape.hsa
-    shape, places = Shape(H, states, A), 1 if target.stage_free else H
+    shape, places = Shape(H, states, A), H if how.staged else 1
     rows = len(target) * states / target.shape.states
     taken = _bytes(shape, rows, places, how)
     # What one more state takes where there are many: only then does it matter.
     many = max(states, MOST_BY_STAGE // (H * A) + 1)
-    rows_each = max(rows, shape.pairs) / states
+    rows_each = max(rows, places * shape.pairs) / states
     some, more = (
         _bytes(Shape(H, number, A), number * rows_each, places, how) for number in (many, many + 1)
     )

@@ -120,7 +120,7 @@ class CoverSettings:
         paper = self.preset == "paper"
         pooled = stationary and not self.stage_dependent and not paper
         looks_ahead = pooled and self._looks_ahead(target, stage_free=stage_free)
-        kept = Kept(pooled, not paper, FORECAST_SIGHT if looks_ahead else None)
+        kept = Kept(pooled, not paper, not stage_free, FORECAST_SIGHT if looks_ahead else None)
         return size_of(target, target.shape.states, kept)
 
     def _looks_ahead(self, target: Target, *, stage_free: bool) -> bool:
