@@ -6,7 +6,7 @@ Three measurements, each size in a process of its own. *Simulated*: grids that c
 an episode, and garnets, where nearly everything leads to nearly everything; every pair is wanted.
 Beside planning everything before each episode, and beside backward induction on dense arrays.
 *Found*: a torus whose states show only as one goes, stepped in Python. *Long*: environments of
-others with long horizons, to their end or for ten minutes. What rlberry takes stands in
+others with long horizons, to their end or for two minutes. What rlberry takes stands in
 public_code.json.
 """
 
@@ -52,7 +52,7 @@ LONG = [
     ("KeyCorridorS3R3-v0", 200, None, "uniform:1/pair"),
     ("MultiRoom-N4-S5-v1", 80, None, "uniform:1/pair"),
 ]
-LONGEST = 600.0
+LONGEST = 120.0
 """Seconds."""
 
 OURS, WHOLE, DENSE = "only what has changed", "planning everything", "dense arrays"

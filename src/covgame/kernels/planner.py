@@ -129,13 +129,19 @@ def layer(h, horizon, stages):  # type: ignore[no-untyped-def]
     return max(h - (horizon - stages), 0)
 
 
+@inlined
+def digits(n):  # type: ignore[no-untyped-def]
+    """Of a number in binary."""
+    return math.frexp(float(n))[1]
+
+
 @compiled
 def _list_tried(rows, tried):  # type: ignore[no-untyped-def]
     """``Counts.tried`` of all pairs, where it is the same at all stages."""
     S, A = tried.shape
     for s in range(S):
         for a in range(A):
-            tried[s, a] = rows[s * A + a].total
+            tried[s, a] = digits(rows[s * A + a].total)
 
 
 @compiled

@@ -26,7 +26,7 @@ from covgame.kernels.layout import (
     WHOLE,
     ZERO,
 )
-from covgame.kernels.planner import best_of_state, layer, plan, upper_q
+from covgame.kernels.planner import best_of_state, digits, layer, plan, upper_q
 from covgame.kernels.tables import borrowed, doubt_share, row_moments, state_kappa, times_seen
 from covgame.types import END
 
@@ -222,7 +222,7 @@ def _estimate(entry, entries, pool_rows, pool_entries, pair, kappa, values, h): 
 @inlined
 def _tried(rows, visits, stage_free, h, s, a):  # type: ignore[no-untyped-def]
     """``Counts.tried``."""
-    return rows[s * visits.shape[2] + a].total if stage_free else visits[h, s, a]
+    return digits(rows[s * visits.shape[2] + a].total) if stage_free else visits[h, s, a]
 
 
 @compiled
