@@ -259,4 +259,6 @@ def test_a_lock_that_nobody_has_any_more_is_free(tmp_path: Path) -> None:
             self.lock, self.myself = WriteLock(tmp_path), self
 
     Recorder()
-    WriteLock(tmp_path, patience=0.0).release()
+    lock = WriteLock(tmp_path, patience=0.0)
+    assert lock.file is not None
+    lock.release()

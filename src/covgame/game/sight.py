@@ -6,8 +6,9 @@ whatever the horizon H; near the end, where fewer are left, it is the plan for t
 
 K begins with ``FIRST_SIGHT`` and is doubled after an episode that has walked K steps in a row
 without meeting anything that was missing: as far as its plans saw there was nothing to be had. So
-for want of sight at most log2(H/16) episodes go by in part, one for every doubling. When to double
-follows from the episodes alone, so whoever counts them again comes to the same K.
+for want of sight at most log2(H/16) episodes go by in part, one for every doubling, as long as
+memory sets no limit (``MOST_PLANNED``). When to double follows from the episodes alone, so whoever
+counts them again comes to the same K.
 """
 
 from __future__ import annotations
