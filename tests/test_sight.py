@@ -14,7 +14,7 @@ from covgame.game import counts as counting
 from covgame.game import sight, size
 from covgame.game.game import Game
 from covgame.game.presets import default_game
-from covgame.game.sight import first_sight, longest_in_vain, wider, within_reason
+from covgame.game.sight import first_sight, is_long, longest_in_vain, wider, within_reason
 from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.players.following import FollowingGame
@@ -103,7 +103,9 @@ def test_plans_look_further_only_where_they_must(read: dict[tuple[str, str], Gam
 
 def test_how_far_the_first_plans_look() -> None:
     shapes = [Shape(horizon, 9, 2) for horizon in (5, 32, 33, 900)]
-    assert [first_sight(shape, stage_free=True) for shape in shapes] == [5, 32, 4, 4]
+    assert [is_long(shape) for shape in shapes] == [False, False, True, True]
+    assert [first_sight(shape, stage_free=True) for shape in shapes] == [4, 4, 4, 4]
+    assert first_sight(Shape(3, 9, 2), stage_free=True) == 3
     assert first_sight(shapes[-1], stage_free=False) == 900
     game, _ = new_game("chain:states=9,horizon=40", "uniform:1")
     assert game.sight == 40  # stages are told apart

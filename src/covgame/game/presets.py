@@ -6,7 +6,7 @@ from covgame.game.adversary import TargetAware, WeightedMajority
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
-from covgame.game.sight import LONG
+from covgame.game.sight import is_long
 from covgame.targets.target import Target
 from covgame.types import BoolArray
 
@@ -32,7 +32,7 @@ def default_game(
         A game: ``game.ask()`` for a policy, ``game.tell(episode)`` what came of it, until
         ``game.covered``.
     """
-    free = looks_ahead and pooled and target.stage_free and target.shape.horizon > LONG
+    free = looks_ahead and pooled and target.stage_free and is_long(target.shape)
     counts = Counts(target.shape, pooled=pooled, borrowing=True, stage_free=free)
     return Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), counts, allowed)
 

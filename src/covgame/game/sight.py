@@ -27,9 +27,14 @@ MOST_PLANNED = 100_000_000
 """Stages times states of a plan, 2.5 GB: in worlds of millions of states plans look less far."""
 
 
+def is_long(shape: Shape) -> bool:
+    """Whether episodes are so long that it pays to look only as far ahead as it takes."""
+    return shape.horizon > LONG
+
+
 def first_sight(shape: Shape, *, stage_free: bool) -> int:
     """How far the first plan looks."""
-    return FIRST_SIGHT if stage_free and shape.horizon > LONG else shape.horizon
+    return min(FIRST_SIGHT, shape.horizon) if stage_free else shape.horizon
 
 
 def wider(sight: int, shape: Shape, in_vain: int) -> int:

@@ -13,7 +13,7 @@ from covgame.game.game import Game
 from covgame.game.own import Peer, name_of, own_game
 from covgame.game.planner import Planner
 from covgame.game.presets import default_game, paper_game
-from covgame.game.sight import LONG
+from covgame.game.sight import is_long
 from covgame.game.size import FORECAST_SIGHT, Kept, Size, size_of
 from covgame.pac.principle import Suprema
 from covgame.runs.refusals import (
@@ -126,7 +126,7 @@ class CoverSettings:
     def _looks_ahead(self, target: Target, *, stage_free: bool) -> bool:
         """Whether plans look only as far ahead as it takes."""
         plain = self.play == "exact" and not self.has_own_players
-        return plain and stage_free and target.shape.horizon > LONG
+        return plain and stage_free and is_long(target.shape)
 
     @property
     def plays_in_team(self) -> bool:
