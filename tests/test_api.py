@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
 import re
@@ -62,3 +63,28 @@ def test_examples_run(name: str) -> None:
         runner = doctest.DocTestRunner(verbose=False)
         runner.run(example)
         assert runner.summarize(verbose=False).failed == 0
+
+
+def test_names_are_imported_from_where_type_checkers_look_for_them() -> None:
+    tree = ast.parse(inspect.getsource(cg))
+    (block,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and node.orelse == [] and isinstance(node.test, ast.Name)
+    )
+    declared = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert declared == vars(cg)["_HOME_OF"]
+    assert sorted(declared) == sorted(cg.__all__)
+    assert set(cg.__all__) <= set(dir(cg))
+
+
+def test_what_does_not_exist_is_said_by_name() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'covr'"):
+        getattr(cg, "covr")  # noqa: B009 (mypy knows as well)
+    with pytest.raises(ImportError, match="covr"):
+        exec("from covgame import covr")

@@ -149,17 +149,21 @@ def test_heavy_libraries_have_one_door_each(path: Path) -> None:
             assert place in doors, f"{place} imports {library}"
 
 
-def test_importing_covgame_is_light() -> None:
+@pytest.mark.parametrize(
+    ("script", "heavy"),
+    [
+        ("from covgame import *", [*HEAVY, "scipy"]),
+        ("import covgame.cli.main", ["numpy", "covgame.runs", "covgame.game", "covgame.data"]),
+    ],
+)
+def test_importing_covgame_is_light(script: str, heavy: list[str]) -> None:
     """What takes long to import is imported when it is needed."""
     import subprocess
     import sys
 
-    script = "import covgame, sys; print([m for m in sys.argv[1:] if m in sys.modules])"
+    look = f"{script}; import sys; print([m for m in sys.argv[1:] if m in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", script, *HEAVY, "scipy"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", look, *heavy], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
 

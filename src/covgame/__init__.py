@@ -1,47 +1,54 @@
-"""covgame: cover an environment you don't know in close to the fewest episodes possible."""
+"""covgame: cover an environment you don't know in close to the fewest episodes possible.
+
+The public names. A name is imported when somebody asks for it: a command that needs three of them
+does not wait for all.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from covgame import search_path as search_path
 
-# isort: split
-from covgame.data.audit import Audit, audit
-from covgame.data.export import Exported, export
-from covgame.episodes import LAST, Episode
-from covgame.errors import (
-    BadInput,
-    CovgameError,
-    EnvironmentFailed,
-    MissingExtra,
-    SolverFailed,
-    StorageFailed,
-    TooLarge,
-    UnknownModel,
-    UnreachableTarget,
-)
-from covgame.game.adversary import Adversary, AdversaryState
-from covgame.game.counts import Counts
-from covgame.game.game import EpisodeSource, Game, Round, rounds
-from covgame.game.own import Peer
-from covgame.game.planner import Planner
-from covgame.game.presets import default_game, paper_game
-from covgame.mdp.model import TabularMDP
-from covgame.pac.learnt import LearntModel
-from covgame.planning import Plan, functionals, plan
-from covgame.runs.certify import Checked, certify
-from covgame.runs.cover import cover
-from covgame.runs.coverage import Coverage
-from covgame.runs.driving import Driver, OpenEpisode
-from covgame.runs.learn import explore, identify
-from covgame.runs.learning_run import Exploration, Identification
-from covgame.runs.opening import learnt_model, load, resume
-from covgame.runs.rewards import rewards
-from covgame.runs.run import Run
-from covgame.sources.environments import Environment, make
-from covgame.sources.maps import bins
-from covgame.sources.simulated import SimulatedSource
-from covgame.targets.groups import groups
-from covgame.targets.requests import cells, proportional, uniform
-from covgame.targets.target import Target
-from covgame.types import END, Policy, Shape
+if TYPE_CHECKING:
+    from covgame.data.audit import Audit, audit
+    from covgame.data.export import Exported, export
+    from covgame.episodes import LAST, Episode
+    from covgame.errors import (
+        BadInput,
+        CovgameError,
+        EnvironmentFailed,
+        MissingExtra,
+        SolverFailed,
+        StorageFailed,
+        TooLarge,
+        UnknownModel,
+        UnreachableTarget,
+    )
+    from covgame.game.adversary import Adversary, AdversaryState
+    from covgame.game.counts import Counts
+    from covgame.game.game import EpisodeSource, Game, Round, rounds
+    from covgame.game.own import Peer
+    from covgame.game.planner import Planner
+    from covgame.game.presets import default_game, paper_game
+    from covgame.mdp.model import TabularMDP
+    from covgame.pac.learnt import LearntModel
+    from covgame.planning import Plan, functionals, plan
+    from covgame.runs.certify import Checked, certify
+    from covgame.runs.cover import cover
+    from covgame.runs.coverage import Coverage
+    from covgame.runs.driving import Driver, OpenEpisode
+    from covgame.runs.learn import explore, identify
+    from covgame.runs.learning_run import Exploration, Identification
+    from covgame.runs.opening import learnt_model, load, resume
+    from covgame.runs.rewards import rewards
+    from covgame.runs.run import Run
+    from covgame.sources.environments import Environment, make
+    from covgame.sources.maps import bins
+    from covgame.sources.simulated import SimulatedSource
+    from covgame.targets.groups import groups
+    from covgame.targets.requests import cells, proportional, uniform
+    from covgame.targets.target import Target
+    from covgame.types import END, Policy, Shape
 
 __version__ = "0.2.0"
 
@@ -105,3 +112,54 @@ __all__ = [
     "rounds",
     "uniform",
 ]
+
+_HOMES = {
+    "covgame.data.audit": "Audit audit",
+    "covgame.data.export": "Exported export",
+    "covgame.episodes": "LAST Episode",
+    "covgame.errors": (
+        "BadInput CovgameError EnvironmentFailed MissingExtra SolverFailed StorageFailed TooLarge "
+        "UnknownModel UnreachableTarget"
+    ),
+    "covgame.game.adversary": "Adversary AdversaryState",
+    "covgame.game.counts": "Counts",
+    "covgame.game.game": "EpisodeSource Game Round rounds",
+    "covgame.game.own": "Peer",
+    "covgame.game.planner": "Planner",
+    "covgame.game.presets": "default_game paper_game",
+    "covgame.mdp.model": "TabularMDP",
+    "covgame.pac.learnt": "LearntModel",
+    "covgame.planning": "Plan functionals plan",
+    "covgame.runs.certify": "Checked certify",
+    "covgame.runs.cover": "cover",
+    "covgame.runs.coverage": "Coverage",
+    "covgame.runs.driving": "Driver OpenEpisode",
+    "covgame.runs.learn": "explore identify",
+    "covgame.runs.learning_run": "Exploration Identification",
+    "covgame.runs.opening": "learnt_model load resume",
+    "covgame.runs.rewards": "rewards",
+    "covgame.runs.run": "Run",
+    "covgame.sources.environments": "Environment make",
+    "covgame.sources.maps": "bins",
+    "covgame.sources.simulated": "SimulatedSource",
+    "covgame.targets.groups": "groups",
+    "covgame.targets.requests": "cells proportional uniform",
+    "covgame.targets.target": "Target",
+    "covgame.types": "END Policy Shape",
+}
+"""Where the public names live, as above: module -> its names. A test compares the two."""
+
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # who checks types shall not take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """A public name, imported now and from then on an ordinary one (PEP 562)."""
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
