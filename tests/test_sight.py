@@ -277,7 +277,10 @@ def test_given_data_are_added_up_as_well(tmp_path: Path, monkeypatch: pytest.Mon
     more = cg.cover(Corridor, **ASKED, start_from=tmp_path / "first", out=tmp_path / "more")
     assert more.covered
     assert more.n_given == 2
-    assert more.given_visits.shape[0] == 1
+    (given,) = more.given
+    assert given.visits.shape[0] == more.given_visits.shape[0] == 1
+    assert len(given.counts.table) == given.counts.shape.pairs  # nor are transitions kept by stage
+    assert given.visits.sum() == given.steps
     assert cg.certify(tmp_path / "more").claim == "coverage"
 
 

@@ -153,15 +153,15 @@ class Dataset:
         """All steps in order, at most about 500,000 at a time, whole episodes each time."""
         return self._assembled(Assembler(self._limit))
 
-    def counts(self, shape: Shape, *, pooled: bool) -> Counts:
-        """What a learner counts of these episodes.
+    def counts(self, shape: Shape, *, pooled: bool, stage_free: bool = False) -> Counts:
+        """What a learner counts of these episodes; ``stage_free`` if it tells no stages apart.
 
         A step after which the episode was truncated counts as a transition to the state that it
         showed, one that terminated it as one to the end. Where nobody saw the next state, no
         transition is counted.
         """
-        require_room(shape, 0, "counting")
-        counts = Counts(shape, pooled=pooled)
+        require_room(Shape(1, *shape.hsa[1:]) if stage_free else shape, 0, "counting")
+        counts = Counts(shape, pooled=pooled, stage_free=stage_free)
         for steps in self.batches():
             counts.add_steps(vars(steps), steps.terminated)
         return counts

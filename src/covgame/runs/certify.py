@@ -156,7 +156,8 @@ class _Data:
         if folder.episodes.is_dir():
             from covgame.store.reading import RecordedEpisodes
 
-            episodes, given = RecordedEpisodes(folder.episodes, shape), load_given(folder, shape)
+            episodes = RecordedEpisodes(folder.episodes, shape)
+            given = load_given(folder, shape, stage_free=stage_free)
             counts = _with_given(episodes.counts(pooled=pooled, stage_free=stage_free), given)
             return cls(counts, episodes, given=given)
         if folder.manifest.get("play") != "counts":

@@ -16,7 +16,7 @@ from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.coverage import Coverage
-from covgame.runs.given import AnyData, From, load_given, read_given
+from covgame.runs.given import AnyData, From, count_given, load_given, open_given
 from covgame.runs.playing import save_answer, to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, check_has_folder
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
@@ -182,7 +182,7 @@ def start(
     source = environment.open(
         settings.seed, keep_observations=settings.keep_observations, care=care_of(settings)
     )
-    given = read_given(data, environment, source)
+    opened = open_given(data, environment, source)
     asked = ask(environment, target, settings, source)
     model = environment.model
     how = {
@@ -196,7 +196,8 @@ def start(
         environment, settings, source, game, asked.growth, str(target),
         never_reached=asked.never_reached,
     )  # fmt: skip
-    run.start_from(given)
+    stage_free = game.counts.stage_free
+    run.start_from(count_given(opened, environment, source.shape, stage_free=stage_free))
     return run
 
 
@@ -244,7 +245,8 @@ def reopen(
             environment, settings, source, game, first.growth, asked.request,
             never_reached=first.never_reached, folder=folder,
         )  # fmt: skip
-        run.start_from(load_given(folder, source.shape))
+        stage_free = game.counts.stage_free
+        run.start_from(load_given(folder, source.shape, stage_free=stage_free))
         return run
 
     return begin

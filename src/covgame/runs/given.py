@@ -52,7 +52,7 @@ class Given:
 
     name: str
     steps: int
-    counts: Counts  # stages apart
+    counts: Counts  # stages apart, or as little as the run that starts from them
     left_out: int = 0  # steps of episodes that go on beyond the last stage
     rewards: tuple[float, float] = (0.0, 0.0)  # the least and the most that a step has paid
     highest_return: float = 0.0
@@ -65,7 +65,7 @@ class Given:
 
     @property
     def visits(self) -> IntArray:
-        """(H, S, A)."""
+        """(H, S, A), or with stages added up, (1, S, A)."""
         return self.counts.visits
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,20 +73,27 @@ class Given:
         return {"data": self.name, "episodes": self.episodes, "steps": self.steps}
 
 
-def read_given(data: From | None, environment: Environment, source: Source) -> list[Given]:
+def open_given(data: From | None, environment: Environment, source: Source) -> list[Dataset]:
     """Datasets for a run that is about to begin; states that are new to its source get numbers."""
     if data is None:
         return []
     from covgame.data.dataset import Numbering, check_different, open_data
-    from covgame.data.fitting import check_fits
 
     numbering = Numbering.of_source(source)
     check_different(data.paths)
-    opened = [
+    return [
         open_data(path, numbering=numbering, horizon=environment.horizon, columns=data.columns)
         for path in data.paths
     ]
-    given = [_given(one, source.shape) for one in opened]
+
+
+def count_given(
+    opened: Sequence[Dataset], environment: Environment, shape: Shape, *, stage_free: bool = False
+) -> list[Given]:
+    """What they come to; ``stage_free`` where the run does not tell stages apart."""
+    from covgame.data.fitting import check_fits
+
+    given = [_given(one, shape, stage_free=stage_free) for one in opened]
     model = environment.model
     if model is not None:
         for one in given:
@@ -94,8 +101,8 @@ def read_given(data: From | None, environment: Environment, source: Source) -> l
     return given
 
 
-def _given(data: Dataset, shape: Shape) -> Given:
-    counts = data.counts(shape, pooled=False)
+def _given(data: Dataset, shape: Shape, *, stage_free: bool) -> Given:
+    counts = data.counts(shape, pooled=stage_free, stage_free=stage_free)
     _check_unchanged(data, int(counts.visits.sum()))
     return Given(
         data.name,
@@ -150,19 +157,23 @@ def _write(place: Path, batches: Iterator[Steps], write: Write) -> int:
     return total
 
 
-def load_given(folder: RunFolder, shape: Shape) -> list[Given]:
+def load_given(folder: RunFolder, shape: Shape, *, stage_free: bool = False) -> list[Given]:
     """The datasets that a run has started from, counted once more."""
     from covgame.store.manifest import GivenFile
 
     listed = folder.manifest.get("given") or []
     said = [check_content(GivenFile, one, folder.path / MANIFEST) for one in listed]
-    return [_counted(_place(folder.place, number), one, shape) for number, one in enumerate(said)]
+    return [
+        _counted(_place(folder.place, number), one, shape, stage_free=stage_free)
+        for number, one in enumerate(said)
+    ]
 
 
-def _counted(place: Path, said: GivenFile, shape: Shape) -> Given:
+def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool) -> Given:
     from covgame.store.reading import RecordedEpisodes
 
-    recorded, counts, steps = RecordedEpisodes(place, shape), Counts(shape, pooled=False), 0
+    recorded, steps = RecordedEpisodes(place, shape), 0
+    counts = Counts(shape, pooled=stage_free, stage_free=stage_free)
     for columns in recorded.steps():
         # Where somebody else broke an episode off, the last step has still shown a state.
         counts.add_steps(columns, columns["terminated"])

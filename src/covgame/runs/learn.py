@@ -11,7 +11,7 @@ from covgame.failures import OnFailure
 from covgame.jsonfile import check_content
 from covgame.pac.principle import Suprema
 from covgame.runs.algorithms import algorithm_for, pay_of
-from covgame.runs.given import AnyData, From, load_given, read_given
+from covgame.runs.given import AnyData, From, count_given, load_given, open_given
 from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import (
@@ -314,7 +314,8 @@ def _opened(
         care=care_of(settings, folder),
     )
     check_has_confidence_sets(environment, source)
-    first = [] if folder else read_given(data, environment, source)
+    opened = [] if folder else open_given(data, environment, source)
+    first = count_given(opened, environment, source.shape)
     kind = Exploration if settings.command == "explore" else Identification
 
     def begin() -> Exploration | Identification:
