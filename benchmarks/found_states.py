@@ -44,7 +44,7 @@ def doors(name: str, horizon: int) -> cg.Environment:
 
 
 WORLDS: dict[str, Callable[[], cg.Environment]] = {
-    "DoorKey 6x6": lambda: doors("MiniGrid-DoorKey-6x6-v0", 60),
+    "DoorKey 5x5": lambda: doors("MiniGrid-DoorKey-5x5-v0", 60),
     "KeyCorridor S3R1": lambda: doors("MiniGrid-KeyCorridorS3R1-v0", 60),
     "MountainCar, 12 x 8 bins": lambda: cg.make("gym:MountainCar-v0", states="bins:12x8"),
 }
@@ -172,7 +172,7 @@ def measure(name: str, seeds: int) -> list[dict[str, Any]]:
 
 def main(quick: bool) -> None:
     """Measure and save."""
-    seeds = 1 if quick else 3
+    seeds = 1 if quick else 5
     names = list(WORLDS)[:1] if quick else list(WORLDS)
     rows = [row for name in names for row in measure(name, seeds)]
     if not quick:

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+import covgame as cg
 from benchmarks import _results
+from benchmarks._paced import Paced
 from benchmarks._virtual import VirtualTeam, absent
 from benchmarks.workers import HORIZON
 from covgame.comparison.measures import world
@@ -28,6 +30,7 @@ SIDES = [5, 16, 50]
 
 GRID_STAGES = 40
 EPISODES = 60
+STEPS_TIMED = 200
 
 ON_PAPER = [
     ("a slow simulator, a cluster", {"step": 1e-2, "workers": 1_000, "cells": 10**6}),
@@ -67,13 +70,47 @@ def step_overhead() -> float:
     return (time.perf_counter() - began) / (200 * HORIZON)
 
 
-def beside_measurements(paces: dict[str, Any], overhead: float) -> list[dict[str, Any]]:
-    """Every measured rate with the model's."""
+def step_time(micros: int, *, busy: bool) -> float:
+    """Seconds that a step of the environment really takes: who sleeps wakes up late."""
+    world = Paced(str(micros), "yes" if busy else "no")
+    world.reset(0)
+    began = time.perf_counter()
+    for _ in range(STEPS_TIMED):
+        world.step(1)
+    return (time.perf_counter() - began) / STEPS_TIMED
+
+
+def alone_overhead() -> float:
+    """Seconds that an episode takes a single process whose environment takes none."""
+    env = "py:benchmarks._paced:Paced?micros=0&busy=yes"
+    marks: list[tuple[float, int]] = []
+    cg.cover(
+        env,
+        "uniform:100000/pair",
+        max_episodes=2_000,
+        progress=lambda run: marks.append((time.perf_counter(), run.n_episodes)),
+    )
+    half = len(marks) // 2
+    return (marks[-1][0] - marks[half][0]) / (marks[-1][1] - marks[half][1])
+
+
+def beside_measurements(
+    paces: dict[str, Any], overhead: float, alone: float
+) -> list[dict[str, Any]]:
+    """Every measured rate with the model's; a single process has no team, and its own sum."""
     machine, rows = _results.read("workers"), []
     cores = machine["machine"]["cores"]
+    steps = {
+        (micros, busy): step_time(micros, busy=busy)
+        for micros, busy in {(row["micros"], row["busy"]) for row in machine["rates"]}
+    }
     for row in machine["rates"]:
+        step = steps[row["micros"], row["busy"]]
+        if row["workers"] == 1:
+            rows.append({**row, "step": step, "predicted": 1 / (HORIZON * step + alone)})
+            continue
         plant = Plant(
-            step=row["micros"] * 1e-6,
+            step=step,
             steps=HORIZON,
             workers=row["workers"],
             cores=cores if row["busy"] else None,
@@ -81,7 +118,7 @@ def beside_measurements(paces: dict[str, Any], overhead: float) -> list[dict[str
             telling=paces["telling"],
             overhead=overhead,
         )
-        rows.append({**row, "predicted": forecast(plant).per_second})
+        rows.append({**row, "step": step, "predicted": forecast(plant).per_second})
     return rows
 
 
@@ -114,13 +151,13 @@ def main() -> None:
     """Costs, then the model beside measurements, then on paper."""
     CompiledGame.waits = True
     costs = [plan_cost(side) for side in SIDES]
-    overhead = step_overhead()
+    overhead, alone = step_overhead(), alone_overhead()
     (paces,) = [row for row in _results.read("workers")["paces"] if "chain" in row["env"]]
-    rows = beside_measurements(paces, overhead)
+    rows = beside_measurements(paces, overhead, alone)
     paper = on_paper(costs, paces["telling"], overhead)
     for one in (*costs, *rows, *paper):
         print(one)
-    _results.write("throughput", rows, costs=costs, paper=paper, overhead=overhead)
+    _results.write("throughput", rows, costs=costs, paper=paper, overhead=overhead, alone=alone)
 
 
 if __name__ == "__main__":

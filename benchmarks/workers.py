@@ -35,7 +35,7 @@ WORLDS = [
     "gym:FrozenLake-v1@12",
 ]
 FEW, MANY = 10, 50
-TEAMS = {1: 12, 2: 4, 8: 4, 64: 12}
+TEAMS = {1: 36, 2: 4, 8: 4, 64: 36}
 """How many seeds for how many workers; naive ones are as many as the most, for a third of them."""
 
 PAIR_SEEDS = 16
@@ -154,7 +154,7 @@ def measure_plans(*, quick: bool) -> list[dict[str, Any]]:
     """All worlds, for few visits with every size of team, for many with two."""
     if quick:
         return [plans(WORLDS[2], FEW, dict.fromkeys(TEAMS, 1))]
-    few, many = (FEW, TEAMS), (MANY, {1: 1, 64: 1})
+    few, many = (FEW, TEAMS), (MANY, {1: 3, 64: 3})
     return [said(plans(env, *how)) for env in WORLDS for how in (few, many)]
 
 

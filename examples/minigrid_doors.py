@@ -16,10 +16,12 @@ class SameMaze(gymnasium.Wrapper):
 
 
 def state(_seen: Any, world: Any) -> tuple[Any, ...]:
-    """Where it stands, which way it looks, what it carries, and how the doors are."""
-    doors = [thing.is_open for thing in world.grid.grid if thing and thing.type == "door"]
+    """Where it stands and looks, what it carries, how doors are, and where things lie."""
+    things = [(place, thing) for place, thing in enumerate(world.grid.grid) if thing]
+    doors = [(one.is_open, one.is_locked) for _, one in things if one.type == "door"]
+    lying = [(place, one.type) for place, one in things if one.can_pickup()]
     carries = world.carrying.type if world.carrying else "nothing"
-    return *map(int, world.agent_pos), int(world.agent_dir), carries, *doors
+    return *map(int, world.agent_pos), int(world.agent_dir), carries, *doors, *lying
 
 
 def main(name: str = "MiniGrid-DoorKey-5x5-v0", episodes: int = 150) -> None:

@@ -87,7 +87,7 @@ def limited(size: int, *arguments: str, cwd: Path) -> subprocess.CompletedProces
 @pytest.mark.usefixtures("always_saved")
 def test_a_disk_that_fails_once_at_the_end(rooms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was played to the end is not called failed for ever: resuming completes the answer."""
-    whole = cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "whole")
+    whole = cg.cover("py:rooms:Rooms", "uniform:1", out=rooms / "whole")
     saves = []
 
     def fault(operation: str, path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_disk_that_fails_once_at_the_end(rooms: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(disk, "fault", fault)
     with pytest.raises(cg.StorageFailed):
-        cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "run")
+        cg.cover("py:rooms:Rooms", "uniform:1", out=rooms / "run")
     assert saves
     cg.resume(rooms / "run", trust=True)
     assert_same(rooms / "run", rooms / "whole")
