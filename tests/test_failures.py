@@ -196,6 +196,35 @@ def test_what_only_avoided_actions_lead_to_is_given_up() -> None:
     assert "cut off" in run.to_text()
 
 
+@pytest.mark.parametrize(
+    ("world", "target", "rows"),
+    [
+        (Wall, "uniform:20/pair", 7),
+        (Wall, "uniform:3/transition", 7),
+        (Wall, cg.cells([(None, "3", 0, 4), (None, "3", 1, 4), (None, "3", None, 6)]), 2),
+        (Bridge, "uniform:9/pair", None),  # what was over the bridge is cut off
+    ],
+)
+def test_a_run_that_avoids_something_can_be_checked(
+    world: Any, target: Any, rows: int | None, tmp_path: Path
+) -> None:
+    run = cg.cover(world, target, on_failure="avoid", max_episodes=2000, out=tmp_path / "run")
+    assert run.covered
+    checked = cg.certify(tmp_path / "run")
+    assert checked.claim == "coverage"
+    assert checked.numbers["rows"] == (len(run.target) if rows is None else rows)
+    assert checked.believed["avoided"] == "1 actions of states"
+
+
+def test_what_was_forbidden_and_taken_all_the_same_is_no_failure(tmp_path: Path) -> None:
+    """Without a note of its failure nobody may have taken it."""
+    cg.cover(Wall, "uniform:9/pair", on_failure="avoid", out=tmp_path / "run")
+    (tmp_path / "run" / "failures.jsonl").unlink()
+    (tmp_path / "run" / "checksums.json").unlink()
+    with pytest.raises(BadInput, match="forbids actions that the data show"):
+        cg.certify(tmp_path / "run")
+
+
 def test_the_last_action_of_a_state_is_not_avoided() -> None:
     class OneWay(Walk):
         actions = ("right",)  # type: ignore[assignment]

@@ -447,3 +447,11 @@ def test_functionals_where_every_episode_ends_at_once(tmp_path: Path) -> None:
     found = answered("plan", str(place), "--functionals", "--epsilon", "0.1")["functionals"]
     assert found["policy_gap"] == pytest.approx(0.5)
     assert found["pedel"] == pytest.approx(2**4 * 2 / 0.5**2, rel=1e-3)
+
+
+@pytest.mark.parametrize("command", [EXPLORE, IDENTIFY])
+def test_a_proof_takes_one_worker_and_says_why(command: tuple[str, ...], tmp_path: Path) -> None:
+    done = covgame(*command, "--workers", "2", "--out", str(tmp_path / "run"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "in the order in which they begin" in done.stderr
+    assert not (tmp_path / "run").exists()

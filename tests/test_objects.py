@@ -279,3 +279,25 @@ def test_models_have_their_states_already() -> None:
     for env in ("riverswim", cg.make("riverswim").require_model("a test")):
         with pytest.raises(BadInput, match="already"):
             cg.make(env, states="round:1")
+
+
+class Spaced:
+    """Says what it shows and takes as Gymnasium does, and is none of its environments."""
+
+    observation_space, action_space = spaces.Discrete(3), spaces.Discrete(2)
+    horizon = 4
+
+    def reset(self) -> int:
+        self.at = 0
+        return self.at
+
+    def step(self, action: int) -> tuple[int, float, bool]:
+        self.at = min(2, self.at + action)
+        return self.at, 0.0, False
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_object_may_have_spaces_and_be_no_gymnasium_environment(workers: int) -> None:
+    run = cg.cover(Spaced, "uniform:2/pair", workers=workers)
+    assert run.covered
+    assert run.counts.visits.shape == (4, 3, 2)

@@ -157,7 +157,7 @@ def test_a_step_that_hangs_is_broken_off(world: str, name: str, group: bool, pla
     code, out, err, seconds = ended(process)
     assert (code, seconds < SOON) == (130, True), (code, seconds, err)
     assert err.endswith(
-        "interrupted; everything is saved, go on with: covgame resume run --trust\n"
+        "interrupted; nothing is lost, go on with: covgame resume run --trust\n"
     )
     answer = json.loads(out)
     assert (answer["episodes"], answer["covered"], answer["run"]) == (20, False, "run")

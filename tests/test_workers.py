@@ -275,6 +275,11 @@ def test_a_worker_whose_environment_ends_it_is_replaced(tmp_path: Path) -> None:
     assert run.covered
     assert [one.died for one in run.failures] == [True]
     assert "exit code 7" in run.failures.last.error
+    (shown,) = run.to_dict()["failures"]
+    assert (shown["where"], shown["path"]) == ("an unknown step", [])  # the worker took it along
+    assert "the way there" not in run.to_text()
+    (again,) = cg.load(tmp_path / "run", trust=True).failures
+    assert not again.placed
 
 
 def test_what_fails_is_avoided_and_recorded_under_its_number(tmp_path: Path) -> None:

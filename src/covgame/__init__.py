@@ -162,4 +162,5 @@ if not TYPE_CHECKING:  # who checks types shall not take any name for one of our
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names; what this file needs for itself is nobody's business."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

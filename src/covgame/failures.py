@@ -38,11 +38,12 @@ class Failure:
     path: tuple[tuple[int, int], ...]  # (state, action) by step; it failed at the last, or at reset
     then: Then = "set aside"  # or it counts as an episode that ended there
     died: bool = False  # whether it took a process with it
+    placed: bool = True  # whether anybody knows where: nobody does when a whole worker is gone
     traceback: str = field(default="", compare=False)
 
     @property
     def state(self) -> int | None:
-        """Where it failed; None at reset."""
+        """Where it failed; None at reset, and where nobody knows."""
         return self.path[-1][0] if self.path else None
 
     @property
@@ -62,18 +63,18 @@ class Failure:
             episode, attempt, seed = (
                 _whole(content[name]) for name in ("episode", "attempt", "seed")
             )
-            then, died = content["then"], content["died"]
-            if then not in get_args(Then) or not isinstance(died, bool):
+            then, died, placed = content["then"], content["died"], content.get("placed", True)
+            if then not in get_args(Then) or {type(died), type(placed)} != {bool}:
                 raise ValueError("it does not say what became of the episode")
             texts = [str(content[name]) for name in ("error", "traceback")]
         except (KeyError, TypeError) as error:
             raise ValueError(str(error)) from error
-        return cls(episode, attempt, seed, texts[0], path, then, died, texts[1])
+        return cls(episode, attempt, seed, texts[0], path, then, died, placed, texts[1])
 
     def words(self, names: Names) -> str:
         """Where it failed, in the user's words: ``stage 3: row 1, column 2 / right``."""
         if not self.path:
-            return "reset"
+            return "reset" if self.placed else "an unknown step"
         return names.describe((len(self.path) - 1, *self.path[-1]))
 
     def way(self, names: Names) -> str:
@@ -136,9 +137,11 @@ class Failures:
 
         A kind is a state, an action, and what the error says, whatever the numbers in it.
         """
-        kinds = [(one.state, one.action, NUMBER.sub("#", one.error)) for one in self.all]
+        kinds = [
+            (one.placed, one.state, one.action, NUMBER.sub("#", one.error)) for one in self.all
+        ]
         times = Counter(kinds)
-        shortest: dict[tuple[int | None, int | None, str], Failure] = {}
+        shortest: dict[tuple[bool, int | None, int | None, str], Failure] = {}
         for one, kind in zip(self.all, kinds, strict=True):
             if kind not in shortest or len(one.path) < len(shortest[kind].path):
                 shortest[kind] = one

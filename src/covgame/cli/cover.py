@@ -139,6 +139,6 @@ def cover(
     run = start(
         environment, target or DEFAULT_TARGET, settings, From.of(data, parse_columns(columns))
     )
+    say_unless(quiet, run.size_words)  # before all that takes long
     create_folder(run, out)
-    say_unless(quiet, run.size_words)
     finish(run, as_json, quiet, page)

@@ -219,9 +219,27 @@ def data_options(command: Command) -> Command:
     return option(command)
 
 
+def _one_worker(_context: click.Context, _option: click.Parameter, workers: int) -> None:
+    """Refuse what would spoil a proof, with the reason."""
+    if workers != 1:
+        raise click.UsageError(
+            "a proof is about episodes in the order in which they begin, and those of several "
+            "workers count as they end; leave --workers out, or use covgame cover"
+        )
+
+
 def learning_options(command: Command) -> Command:
     """What ``explore`` and ``identify`` share."""
     for option in (
+        click.option(
+            "--workers",
+            type=int,
+            default=1,
+            show_default=True,
+            expose_value=False,
+            callback=_one_worker,
+            help="Only one: a proof is about episodes in the order in which they begin.",
+        ),
         click.option(
             "--out",
             type=OUT,

@@ -235,7 +235,7 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
             answer_interrupted()
         _exit(code)
     answer = _answer(folder, what_happened) if as_json or code != INTERRUPTED else None
-    saved = "everything is saved"
+    saved = "nothing is lost"  # what a simulated run had not saved yet, it plays again
     if answer is not None and code != INTERRUPTED:
         saved = f"{answer['episodes']:,} episodes are saved"
         sentence = answer.get("failure") or sentence

@@ -241,7 +241,7 @@ class TeamPlayer(SteppedPlayer):
         job = flight.job
         number = self.source.number_of(self.game.counts.n_episodes)
         seed = episode_seed(seed_of_attempt(job.seed, job.attempt), STREAM, job.tickets.start)
-        failure = Failure(number, job.attempt, seed, lost.words, (), died=True)
+        failure = Failure(number, job.attempt, seed, lost.words, (), died=True, placed=False)
         self.source.set_aside(failure)
         if job.attempt + 1 >= ATTEMPTS:
             raise EnvironmentFailed(self.source.in_words(failure, last=True))

@@ -13,6 +13,7 @@ from covgame.report.content import Listing
 from covgame.report.story import Lacking
 
 if TYPE_CHECKING:
+    from covgame.failures import Failure
     from covgame.mdp.transitions import Transitions
     from covgame.names import Names
     from covgame.runs.coverage import Coverage
@@ -142,7 +143,7 @@ def _failures(run: Run) -> list[Listing]:
     if not kinds:
         return []
     rows = [
-        [f"{times:,}", one.words(run.names), one.error, one.then, _way(run, one.path)]
+        [f"{times:,}", one.words(run.names), one.error, one.then, _way(run, one)]
         for one, times in kinds
     ]
     heads = ["times", "where", "what it said", "the episode was", "shortest way there"]
@@ -150,11 +151,10 @@ def _failures(run: Run) -> list[Listing]:
     return [_cut("failures", "Failures of the environment", note, heads, rows, "", wide=True)]
 
 
-def _way(run: Run, path: Sequence[tuple[int, int]]) -> str:
-    actions = [run.names.action(action) for _, action in path]
-    if len(actions) > LONGEST_WAY:
-        return f"{len(actions):,} steps"
-    return ", ".join(actions) or "reset"
+def _way(run: Run, failure: Failure) -> str:
+    if len(failure.path) > LONGEST_WAY:
+        return f"{len(failure.path):,} steps"
+    return failure.way(run.names) or failure.words(run.names)
 
 
 def _aliased(run: Coverage) -> list[Listing]:

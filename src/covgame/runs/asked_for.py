@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covgame.errors import BadInput
+from covgame.game.avoiding import cut_off, without
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.growing import Growing, LeftOut, Moves, SeenLabels, SeenRows, SeenTransitions
 from covgame.game.presets import default_game
 from covgame.mdp.families import FAMILIES
-from covgame.store.folder import COUNTS, TARGET, RunFolder
+from covgame.store.failures import load_failures
+from covgame.store.folder import COUNTS, FAILURES, TARGET, RunFolder
 from covgame.store.state import Arrays, fitting, target_from
 from covgame.targets.files import load_target
 from covgame.targets.moves import PossibleMoves, pair_rows
@@ -42,24 +44,33 @@ def required(folder: RunFolder, asked: CoverManifest, arrays: Arrays, counts: Co
     """The target of a run whose data hold these counts."""
     listed = load_target(folder.path / TARGET)
     left_out = _left_out(folder, asked, arrays)
-    allowed = _allowed(folder, arrays, counts)
+    avoided = _avoided(folder, counts.shape)
+    allowed = _allowed(folder, arrays, counts, avoided)
     believed: dict[str, Any] = {}
     if left_out:
         believed["left_out"] = f"{len(left_out)} rows, reached less often than {asked.min_reach:g}"
-    if allowed is not None and not allowed.all():
-        believed["forbidden"] = f"{np.count_nonzero(~allowed)} actions of states"
+    if allowed is not None and not (allowed | avoided).all():
+        believed["forbidden"] = f"{np.count_nonzero(~(allowed | avoided))} actions of states"
+    if avoided.any():
+        believed["avoided"] = f"{np.count_nonzero(avoided)} actions of states"
+
+    def still_wanted(target: Target) -> Target:
+        return _without_avoided(target, counts, allowed, avoided)
+
     if asked.growing is None:
-        return Required(_without(listed.on(counts.shape), left_out), None, believed)
+        target = _without(listed.on(counts.shape), left_out)
+        return Required(still_wanted(target), None, believed)
     if asked.growing.per == "group":
         believed["groups"] = "of states and actions, as the run has saved them"
-        return Required(_grouped(asked.growing, arrays, counts, allowed), None, believed)
+        target = _grouped(asked.growing, arrays, counts, allowed)
+        return Required(still_wanted(target), None, believed)
     request, first = _growing(folder, asked, listed, arrays, counts.shape)
     if isinstance(request, SeenTransitions) and request.wanted is not None:
         believed["possible"] = "transitions of a known model, as the run has saved them"
     game = default_game(first, pooled=counts.pooled, allowed=allowed)
     game.counts = counts
-    target = request.grown(game, counts.visits.sum(axis=2) > 0, left_out)
-    return Required(target, _check_transitions(folder, request, game), believed)
+    target = still_wanted(request.grown(game, counts.visits.sum(axis=2) > 0, left_out))
+    return Required(target, _check_transitions(folder, request, game, target), believed)
 
 
 def _growing(
@@ -99,11 +110,15 @@ def _possible(
     return PossibleMoves(pair, successor, np.ones(len(pair)))
 
 
-def _check_transitions(folder: RunFolder, request: Growing, game: Game) -> int | None:
-    """What the rows of a target do not say by themselves."""
+def _check_transitions(
+    folder: RunFolder, request: Growing, game: Game, target: Target
+) -> int | None:
+    """What the rows of a target do not say by themselves: of its pairs, all transitions."""
     if not isinstance(request, SeenTransitions):
         return None
-    missing = Moves.of(game.counts, request.wanted).missing(request.count)
+    moves = Moves.of(game.counts, request.wanted)
+    wanted = target.rows[:, 1] * game.counts.shape.actions + target.rows[:, 2]
+    missing = moves.missing(request.count)[np.isin(moves.pair, wanted)]
     if missing.any():
         raise BadInput(
             f"{folder.path} does not cover its target: {np.count_nonzero(missing):,} of "
@@ -144,12 +159,41 @@ def _without(target: Target, left_out: LeftOut) -> Target:
     return target.keep(np.array(kept, dtype=np.bool_))
 
 
-def _allowed(folder: RunFolder, arrays: Arrays, counts: Counts) -> BoolArray | None:
-    """Which actions there are, where some are forbidden; the data must not show others."""
+def _avoided(folder: RunFolder, shape: Shape) -> BoolArray:
+    """(S, A), actions that have failed and were not taken again, by the notes of failures."""
+    avoided = np.zeros((shape.states, shape.actions), dtype=np.bool_)
+    for failure in load_failures(folder.path):
+        if failure.then == "avoided":
+            state, action = failure.path[-1] if failure.path else (-1, -1)
+            if not (0 <= state < shape.states and 0 <= action < shape.actions):
+                raise BadInput(f"{folder.path / FAILURES} is about another environment")
+            avoided[state, action] = True
+    return avoided
+
+
+def _without_avoided(
+    target: Target, counts: Counts, allowed: BoolArray | None, avoided: BoolArray
+) -> Target:
+    """What does not need an avoided action: neither to be there, nor to get there."""
+    if allowed is None or not avoided.any():
+        return target
+    target = without(target, avoided)
+    game = default_game(target, pooled=counts.pooled, allowed=allowed)
+    game.counts, game.collected = counts, target.collected(counts.visits)
+    return target.keep(~cut_off(game, allowed))
+
+
+def _allowed(
+    folder: RunFolder, arrays: Arrays, counts: Counts, avoided: BoolArray
+) -> BoolArray | None:
+    """Which actions there are, where some are forbidden; the data must not show others.
+
+    What was avoided was taken before it failed.
+    """
     if "allowed" not in arrays:
         return None
     with fitting():
         allowed: BoolArray = arrays["allowed"].astype(np.bool_).reshape(counts.shape.hsa[1:])
-    if counts.visits[:, ~allowed].any():
+    if counts.visits[:, ~allowed & ~avoided].any():
         raise BadInput(f"{folder.path}: {COUNTS} forbids actions that the data show")
     return allowed

@@ -121,7 +121,8 @@ def failure_facts(run: Run) -> Facts:
     facts = []
     for one, times in kinds[:KINDS_SHOWN]:
         often = "once" if times == 1 else f"{times:,} times"
-        way = f"; the way there: {one.way(run.names)}" if len(one.path) <= LONGEST_WAY else ""
+        shown = 0 < len(one.path) <= LONGEST_WAY
+        way = f"; the way there: {one.way(run.names)}" if shown else ""
         where = one.words(run.names)
         facts.append(("failed", f"{where} ({often}, {one.then}): {one.error}{way}"))
     if len(kinds) > KINDS_SHOWN:

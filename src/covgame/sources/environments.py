@@ -24,13 +24,13 @@ from covgame.sources.objects import (
     Reading,
     check_playable,
     factory_of,
+    has_spaces,
     horizon_of,
-    is_gym,
     open_world,
 )
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import DiscoveredStates, States
-from covgame.sources.steppers import Stepper
+from covgame.sources.steppers import Stepper, innermost
 
 KnownStates = tuple[list[str], list[str] | None]
 """(keys, labels) of states that were discovered before."""
@@ -255,11 +255,11 @@ def _external(
 
 def _table_of(world: Any, stages: int) -> TabularMDP | None:
     """The model of a Gymnasium environment that shows it."""
-    if not is_gym(world):
+    if not has_spaces(world):
         return None
     from covgame.sources.gymnasium_envs import is_itself, read_table
 
-    return read_table(world.unwrapped, stages) if is_itself(world) else None
+    return read_table(innermost(world), stages) if is_itself(world) else None
 
 
 def as_environment(

@@ -17,6 +17,7 @@ from covgame.memory import require_room
 from covgame.names import Names
 from covgame.sources.options import parse_options
 from covgame.sources.spaces import ACTION_NAMES
+from covgame.sources.steppers import innermost
 from covgame.types import END, BoolArray, Shape
 
 
@@ -50,7 +51,7 @@ HARMLESS = {"OrderEnforcing", "PassiveEnvChecker", "TimeLimit"}
 
 def is_itself(env: Any) -> bool:
     """Whether no wrapper changes what the environment does, so that its table holds."""
-    while env is not env.unwrapped:
+    while env is not innermost(env):
         if type(env).__name__ not in HARMLESS:
             return False
         env = env.env

@@ -44,8 +44,8 @@ class Reading:
         return {"states": state_map(self.states).text, "actions": self.actions}
 
 
-def is_gym(world: Any) -> bool:
-    """Whether it looks like a Gymnasium environment."""
+def has_spaces(world: Any) -> bool:
+    """Whether it says what it shows and takes, as Gymnasium's environments do."""
     return hasattr(world, "action_space") and hasattr(world, "observation_space")
 
 
@@ -106,12 +106,14 @@ def _importable(thing: Any) -> str | None:
 
 def open_world(world: Any, reading: Reading) -> tuple[Stepper, States]:
     """An environment, ready to be played, and how its observations are numbered."""
-    if not is_gym(world):
+    if not has_spaces(world):
         stepper: Stepper = PlainStepper(world)
         return stepper, _numbered(DiscoveredStates(), reading, None, stepper.world)
     from covgame.sources.spaces import actions_of, states_of
 
-    stepper = GymStepper(world, actions_of(world, reading.grid))
+    actions = actions_of(world, reading.grid)
+    is_gym = hasattr(world, "unwrapped")
+    stepper = GymStepper(world, actions) if is_gym else PlainStepper(world, actions)
     space = world.observation_space
     plain = DiscoveredStates() if reading.states is not None else states_of(space)
     return stepper, _numbered(plain, reading, space, stepper.world)
@@ -125,17 +127,14 @@ def _numbered(plain: States, reading: Reading, space: Any, world: Any) -> States
 
 def horizon_of(world: Any, horizon: int | None) -> int:
     """The horizon asked for, or the environment's own limit; never longer than that."""
-    if is_gym(world):
-        spec = getattr(world, "spec", None)
-        limit = spec.max_episode_steps if spec is not None else None
-    else:
-        limit = None
-    own = limit if is_gym(world) else getattr(world, "horizon", None)
+    spec = getattr(world, "spec", None) if has_spaces(world) else None
+    limit = spec.max_episode_steps if spec is not None else None
+    own = limit if limit is not None else getattr(world, "horizon", None)
     stages = horizon if horizon is not None else own
     if stages is None:
         raise BadInput(
             "it has no time limit of its own; say --horizon"
-            if is_gym(world)
+            if has_spaces(world)
             else "say --horizon, or give what it returns a horizon"
         )
     if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
@@ -150,5 +149,8 @@ def check_playable(world: Any) -> None:
     for name in ("reset", "step"):
         if not callable(getattr(world, name, None)):
             raise BadInput(f"what it returns has no {name}() method")
-    if not is_gym(world) and not hasattr(world, "actions"):
-        raise BadInput("what it returns needs actions: their number, or a list of them")
+    if not has_spaces(world) and not hasattr(world, "actions"):
+        raise BadInput(
+            "what it returns needs actions: their number, or a list of them (or both "
+            "action_space and observation_space)"
+        )

@@ -10,7 +10,7 @@ import numpy as np
 
 from covgame.errors import BadInput
 from covgame.sources.states import CountedStates, DiscoveredStates, States
-from covgame.sources.steppers import MOST_ACTIONS, Actions, check_number
+from covgame.sources.steppers import MOST_ACTIONS, Actions, check_number, innermost
 
 MOST_COUNTED = 100_000
 """Discrete observations beyond this are numbered as they appear, like any others."""
@@ -142,7 +142,7 @@ def _combined(parts: list[Any], space: Any) -> Actions:
 
 def _names(env: Any, number: int) -> tuple[str, ...] | None:
     """What the environment calls its actions, where it says so."""
-    inner = env.unwrapped
+    inner = innermost(env)
     known = ACTION_NAMES.get(type(inner).__name__)
     meanings = getattr(inner, "get_action_meanings", None)  # Atari
     listed = getattr(inner, "actions", None)  # MiniGrid: an enumeration

@@ -83,6 +83,16 @@ class AbsentStepper:
         raise RuntimeError("the environment is not here")
 
 
+def innermost(env: Any) -> Any:
+    """Without its wrappers; an object may have spaces and be no ``gymnasium.Env``."""
+    return getattr(env, "unwrapped", env)
+
+
+def spaces_of(env: Any) -> tuple[Any, Any]:
+    """What it shows, and what it takes."""
+    return env.observation_space, env.action_space
+
+
 class GymStepper:
     """A Gymnasium environment."""
 
@@ -93,11 +103,11 @@ class GymStepper:
     @property
     def world(self) -> Any:
         """Without its wrappers."""
-        return self.env.unwrapped
+        return innermost(self.env)
 
     @property
     def spaces(self) -> tuple[Any, Any]:
-        return self.env.observation_space, self.env.action_space
+        return spaces_of(self.env)
 
     def reset(self, seed: int) -> tuple[Any, Any]:
         observation, info = self.env.reset(seed=seed)
@@ -114,13 +124,13 @@ class PlainStepper:
     ``actions`` is how many there are, or what they are: names, or whatever ``step`` takes.
     ``reset`` returns an observation, or (observation, info) with info a dictionary; if it takes an
     argument, that is a seed. ``step`` returns (observation, reward, done), or Gymnasium's five.
+    Spaces may stand for ``actions``, as Gymnasium has them.
     """
 
-    spaces = (None, None)
-
-    def __init__(self, world: Any) -> None:
+    def __init__(self, world: Any, actions: Actions | None = None) -> None:
         self.world = world
-        self.actions = plain_actions(world.actions)
+        self.spaces = (None, None) if actions is None else spaces_of(world)
+        self.actions = plain_actions(world.actions) if actions is None else actions
         self.values = self.actions.values
         self.seeding = _seeding(world.reset)
 

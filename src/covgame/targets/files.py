@@ -89,4 +89,8 @@ def _text(cells: Sequence[Sequence[Any]], groups: Sequence[dict[str, Any]]) -> s
 
 
 def _lines(items: Sequence[Any]) -> str:
+    """One item a line; rows of numbers, of which there may be millions, are written at once."""
+    together = json.dumps(items)[1:-1]
+    if '"' not in together:
+        return together.replace("], [", "],\n  [")
     return ",\n  ".join(json.dumps(item) for item in items)
