@@ -62,7 +62,7 @@ def step_overhead() -> float:
     from covgame.workers.desk import Desk, Recipe
     from covgame.workers.jobs import Job
 
-    desk = Desk(Recipe(HORIZON, "py:benchmarks._paced:Paced?micros=0").open())
+    desk = Desk(Recipe(HORIZON, "py:benchmarks._paced:Paced?micros=0&busy=yes").open())
     policy = Policy.deterministic(np.ones((HORIZON, 64), dtype=np.int64), 2)
     desk.play(Job(0, 0, range(10), policy))
     began = time.perf_counter()

@@ -70,7 +70,7 @@ def test_names_are_imported_from_where_type_checkers_look_for_them() -> None:
     (block,) = (
         node
         for node in tree.body
-        if isinstance(node, ast.If) and node.orelse == [] and isinstance(node.test, ast.Name)
+        if isinstance(node, ast.If) and node.orelse == [] and isinstance(node.test, ast.Attribute)
     )
     declared = {
         alias.name: node.module

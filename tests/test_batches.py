@@ -176,7 +176,13 @@ def test_datasets_are_put_together() -> None:
 
 
 @pytest.mark.parametrize("kind", ["pooled", "borrowing", "paper", "missing", "groups"])
-@pytest.mark.parametrize("name", ["riverswim:states=4,horizon=5", "garnet:states=5,horizon=4"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("riverswim:states=4,horizon=5", marks=pytest.mark.slow),
+        "garnet:states=5,horizon=4",
+    ],
+)
 def test_compiled_rounds_by_counts_are_the_readable_ones(kind: str, name: str) -> None:
     world = cg.make(name).require_model("a test")
     target = reachable_target(world, "uniform:300/pair" if kind == "groups" else "uniform:300")

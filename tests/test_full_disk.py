@@ -37,7 +37,7 @@ def failing(wanted: str, number: int, code: int) -> tuple[Fault, list[str]]:
 
 @pytest.mark.usefixtures("always_saved")
 @pytest.mark.parametrize("operation", ["write", "fsync", "rename", "open", "truncate"])
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("code", [errno.ENOSPC, pytest.param(errno.EIO, marks=pytest.mark.slow)])
 def test_a_disk_that_fails_anywhere(
     operation: str, code: int, rooms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -248,7 +248,7 @@ def test_policy_without_a_run(tmp_path: Path) -> None:
 # --------------------------------------------------------------------- budgets, resuming
 
 
-@pytest.mark.parametrize("command", [EXPLORE, IDENTIFY])
+@pytest.mark.parametrize("command", [pytest.param(EXPLORE, marks=pytest.mark.slow), IDENTIFY])
 def test_a_budget_and_going_on_step_by_step(command: tuple[str, ...], tmp_path: Path) -> None:
     """Played one by one, a run in pieces is the same run."""
     scale = ("--play", "exact", "--scale", "1e-9" if command is EXPLORE else "1e-4")

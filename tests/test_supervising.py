@@ -156,9 +156,7 @@ def test_a_step_that_hangs_is_broken_off(world: str, name: str, group: bool, pla
     (os.killpg if group else os.kill)(process.pid, number)
     code, out, err, seconds = ended(process)
     assert (code, seconds < SOON) == (130, True), (code, seconds, err)
-    assert err.endswith(
-        "interrupted; nothing is lost, go on with: covgame resume run --trust\n"
-    )
+    assert err.endswith("interrupted; nothing is lost, go on with: covgame resume run --trust\n")
     answer = json.loads(out)
     assert (answer["episodes"], answer["covered"], answer["run"]) == (20, False, "run")
     (place / "trap").unlink()
@@ -198,7 +196,9 @@ def test_what_has_no_answer_yet_says_that_it_was_interrupted() -> None:
     assert (found["episodes"], found["stopped_by"], found["policy"]) == (0, "interrupted", None)
 
 
-@pytest.mark.parametrize("after", [0.3, 0.6, 1.2, 2.5])
+@pytest.mark.parametrize(
+    "after", [0.3, 1.2, *(pytest.param(after, marks=pytest.mark.slow) for after in (0.6, 2.5))]
+)
 def test_imports_and_the_compiler_are_broken_off(after: float, place: Path, tmp_path: Path) -> None:
     """With nothing compiled yet; whatever there is by then can be resumed."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}

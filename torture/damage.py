@@ -272,6 +272,6 @@ DAMAGE = Attack(
     "files of run folders flipped, cut, removed, swapped, replaced by folders, links and pipes, "
     "filled with odd values; then read and resumed",
     one,
-    lambda workshop: 15 if workshop.short else 3000,
+    lambda workshop: 10 if workshop.short else 3000,
     prepare,
 )

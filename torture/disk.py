@@ -184,6 +184,6 @@ DISK = Attack(
     "disk",
     "disks that are too small, read-only or forbidden; then room is made",
     one,
-    lambda workshop: 5 if workshop.short else 400,
+    lambda workshop: 3 if workshop.short else 400,
     prepare,
 )

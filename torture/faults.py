@@ -109,7 +109,7 @@ def points(workshop: Workshop) -> list[Point]:
                 if fault != "half" or called == "write"
             ]
     if workshop.short:
-        found = found[:: max(1, len(found) // 16)]
+        found = found[:: max(1, len(found) // 10)]
     return found
 
 

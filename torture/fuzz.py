@@ -324,5 +324,5 @@ FUZZ = Attack(
     "fuzz",
     "command lines, names, model, target and reward files, maps and datasets, nearly right",
     one,
-    lambda workshop: 60 if workshop.short else 12_000,
+    lambda workshop: 40 if workshop.short else 12_000,
 )

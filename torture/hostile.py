@@ -189,5 +189,5 @@ HOSTILE = Attack(
     "hostile",
     "environments that raise, die, hang, print, leak, lie, fork, close files, ignore signals",
     one,
-    lambda workshop: 12 if workshop.short else len(table()),
+    lambda workshop: 8 if workshop.short else len(table()),
 )

@@ -121,6 +121,6 @@ KILLS = Attack(
     "kills",
     "`SIGKILL` at random instants, up to three in a row; resumed and compared",
     one,
-    lambda workshop: 12 if workshop.short else 1600,
+    lambda workshop: 7 if workshop.short else 1600,
     prepare,
 )

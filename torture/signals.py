@@ -46,6 +46,6 @@ SIGNALS = Attack(
     "signals",
     "one to three of `SIGINT`, `SIGTERM`, `SIGHUP` at random instants; resumed and compared",
     one,
-    lambda workshop: 10 if workshop.short else 1000,
+    lambda workshop: 5 if workshop.short else 1000,
     prepare,
 )

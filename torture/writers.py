@@ -62,6 +62,6 @@ WRITERS = Attack(
     "writers",
     "two or three processes begin or resume one run at once, while others read it",
     one,
-    lambda workshop: 6 if workshop.short else 300,
+    lambda workshop: 4 if workshop.short else 300,
     prepare,
 )

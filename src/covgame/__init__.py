@@ -4,12 +4,12 @@ The public names. A name is imported when somebody asks for it: a command that n
 does not wait for all.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
 from covgame import search_path as search_path
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from covgame.data.audit import Audit, audit
     from covgame.data.export import Exported, export
     from covgame.episodes import LAST, Episode
@@ -151,13 +151,13 @@ _HOMES = {
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # who checks types shall not take any name for one of ours
+if not _typing.TYPE_CHECKING:  # who checks types shall not take any name for one of ours
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         """A public name, imported now and from then on an ordinary one (PEP 562)."""
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+        found = globals()[name] = getattr(_importlib.import_module(_HOME_OF[name]), name)
         return found
 
 

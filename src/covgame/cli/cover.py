@@ -34,7 +34,13 @@ from covgame.sources.environments import as_environment
 @click.command()
 @partial(world_and_target, required=False)
 @reading_options
-@click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Same seed, same run, if there is one worker.",
+)
 @click.option(
     "--preset",
     type=click.Choice(["default", "paper"]),
@@ -74,7 +80,8 @@ from covgame.sources.environments import as_environment
 @click.option(
     "--exact-bound",
     is_flag=True,
-    help="Compute phi* itself also of more than 5,000 cells, which may take longer than the run.",
+    help="Compute phi*, the fewest episodes possible on average, also of more than 5,000 cells: it "
+    "may take longer than the run.",
 )
 @failure_options
 @worker_options

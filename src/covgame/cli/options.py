@@ -177,7 +177,9 @@ def worker_options(command: Command, *, resumed: bool = False) -> Command:
     """``--workers``, ``--engine`` and ``--address``: who plays, and where."""
     for option in (
         click.option(
-            "--address", metavar="auto|HOST:PORT", help="Of a Ray cluster; else Ray starts here."
+            "--address",
+            metavar="auto|HOST:PORT",
+            help="Where a Ray cluster is; without it Ray is started on this machine.",
         ),
         click.option(
             "--engine",

@@ -52,6 +52,7 @@ def resume(
     Examples:
       covgame resume runs/riverswim-states-8-1
       covgame resume runs/py-mine-Env-1 --trust
+      covgame resume runs/py-mine-Env-1 --trust --workers 16 --max-episodes 100000
     """
     works_on(run)
     changes = Changes(max_episodes, on_failure, step_timeout, workers, engine, address)
