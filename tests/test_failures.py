@@ -213,7 +213,7 @@ def test_a_run_that_avoids_something_can_be_checked(
     checked = cg.certify(tmp_path / "run")
     assert checked.claim == "coverage"
     assert checked.numbers["rows"] == (len(run.target) if rows is None else rows)
-    assert checked.believed["avoided"] == "1 actions of states"
+    assert checked.believed["avoided"] == "1 state-action pair"
 
 
 def test_what_was_forbidden_and_taken_all_the_same_is_no_failure(tmp_path: Path) -> None:

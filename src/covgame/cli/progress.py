@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from covgame import waiting
 from covgame.cli.messages import say
 from covgame.cli.options import Page
 from covgame.planning import number
-from covgame.runs.learning_run import LearningRun
 from covgame.runs.playing import play
 from covgame.runs.run import Run
 from covgame.runs.watching import display
+
+if TYPE_CHECKING:
+    from covgame.runs.learning_run import LearningRun
 
 SECONDS_UNTIL_EXCUSE = 2.0
 

@@ -50,9 +50,9 @@ def required(folder: RunFolder, asked: CoverManifest, arrays: Arrays, counts: Co
     if left_out:
         believed["left_out"] = f"{len(left_out)} rows, reached less often than {asked.min_reach:g}"
     if allowed is not None and not (allowed | avoided).all():
-        believed["forbidden"] = f"{np.count_nonzero(~(allowed | avoided))} actions of states"
+        believed["forbidden"] = _pairs(~(allowed | avoided))
     if avoided.any():
-        believed["avoided"] = f"{np.count_nonzero(avoided)} actions of states"
+        believed["avoided"] = _pairs(avoided)
 
     def still_wanted(target: Target) -> Target:
         return _without_avoided(target, counts, allowed, avoided)
@@ -157,6 +157,11 @@ def _left_out(folder: RunFolder, asked: CoverManifest, arrays: Arrays) -> LeftOu
 def _without(target: Target, left_out: LeftOut) -> Target:
     kept = [tuple(row) not in left_out for row in target.rows.tolist()]
     return target.keep(np.array(kept, dtype=np.bool_))
+
+
+def _pairs(which: BoolArray) -> str:
+    number = np.count_nonzero(which)
+    return "1 state-action pair" if number == 1 else f"{number:,} state-action pairs"
 
 
 def _avoided(folder: RunFolder, shape: Shape) -> BoolArray:

@@ -23,7 +23,7 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "return_high": lambda most: f"no episode pays more than {most:g} in all",
     "left_out": lambda rows: f"left out as hardly reachable: {rows}",
     "forbidden": lambda actions: f"not allowed, as the run says: {actions}",
-    "avoided": lambda actions: f"not asked for, nor what only they lead to: {actions} that failed",
+    "avoided": lambda actions: f"not asked for, nor what lies behind: {actions} that failed",
     "groups": lambda _: "the groups of states and actions are those that the run has saved",
     "possible": lambda _: "the possible transitions are those that the run has saved",
 }

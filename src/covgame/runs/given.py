@@ -91,6 +91,8 @@ def count_given(
     opened: Sequence[Dataset], environment: Environment, shape: Shape, *, stage_free: bool = False
 ) -> list[Given]:
     """What they come to; ``stage_free`` where the run does not tell stages apart."""
+    if not opened:
+        return []
     from covgame.data.fitting import check_fits
 
     given = [_given(one, shape, stage_free=stage_free) for one in opened]
