@@ -23,9 +23,10 @@ def test_the_public_names_are_the_documented_ones() -> None:
     kinds = [0 if name.isupper() else 1 if name[0].isupper() else 2 for name in cg.__all__]
     assert sorted(zip(kinds, cg.__all__, strict=True)) == list(zip(kinds, cg.__all__, strict=True))
     assert len(set(cg.__all__)) == len(cg.__all__)
+    assert all(getattr(cg, name) is not None for name in cg.__all__)  # and imported now
     exported = {name for name in vars(cg) if not name.startswith("_")}
     modules = {module.name for module in pkgutil.iter_modules(cg.__path__)}
-    assert exported - modules <= set(cg.__all__)
+    assert exported - modules == set(cg.__all__)
 
 
 def test_numbers_of_a_plan(river: cg.Plan) -> None:

@@ -230,18 +230,21 @@ def _one_worker(_context: click.Context, _option: click.Parameter, workers: int)
         )
 
 
+ONE_WORKER = click.option(
+    "--workers",
+    type=int,
+    default=1,
+    show_default=True,
+    expose_value=False,
+    callback=_one_worker,
+    help="Only one: a proof is about episodes in the order in which they begin.",
+)
+
+
 def learning_options(command: Command) -> Command:
     """What ``explore`` and ``identify`` share."""
     for option in (
-        click.option(
-            "--workers",
-            type=int,
-            default=1,
-            show_default=True,
-            expose_value=False,
-            callback=_one_worker,
-            help="Only one: a proof is about episodes in the order in which they begin.",
-        ),
+        ONE_WORKER,
         click.option(
             "--out",
             type=OUT,
