@@ -285,6 +285,26 @@ def test_killed_without_mercy_it_is_all_gone_and_can_be_resumed_at_once(place: P
     assert json.loads(out)["covered"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="it says who the children of a process are")
+def test_the_environment_is_not_blamed_for_somebodys_kill(place: Path) -> None:
+    """Its episode is played again as it was begun, and not with another seed."""
+    process = started(place, "cover", "py:worlds:Busy", *COVER, "--json")
+    wait_for(place / "there", process)
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)
+    code, out, err, _ = ended(process)
+    assert code == 4
+    assert err.endswith(
+        "covgame: the process was killed (by somebody, or because memory ran out) in episode 20, "
+        "at stage 0: 0 / action 1; 20 episodes are saved, go on with: covgame resume run --trust\n"
+    )
+    assert json.loads(out)["failures"] == []
+    (place / "trap").unlink()
+    code, out, err, _ = ended(started(place, "resume", "run", "--trust", "--json"))
+    assert code == 0, err
+    assert json.loads(out)["failures"] == []
+
+
 def test_threads_do_not_keep_a_process_alive(place: Path) -> None:
     (place / "trap").unlink()
     process = started(place, "cover", "py:worlds:Threaded", *COVER, "--json")

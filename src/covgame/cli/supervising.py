@@ -120,6 +120,7 @@ class Ended:
 
     code: int
     sentence: str
+    sure: bool = True  # that its own doing ended it; ``SIGKILL`` may be anybody's
 
 
 class _Watch:
@@ -220,7 +221,10 @@ class _Watch:
         how = f"the process was ended from within ({_in_words(status)})"
         if self.folder is not None:
             how = f"the environment ended the process ({_in_words(status)})"
-        aftermath(self.folder, Ended(1 if self.folder is None else 4, how))
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        if killed:
+            how = "the process was killed (by somebody, or because memory ran out)"
+        aftermath(self.folder, Ended(1 if self.folder is None else 4, how, sure=not killed))
 
 
 def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
@@ -239,17 +243,17 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
     if answer is not None and code != INTERRUPTED:
         saved = f"{answer['episodes']:,} episodes are saved"
         sentence = answer.get("failure") or sentence
-    say_unless(quiet, f"{sentence}; {saved}, go on with: {_how_to_go_on(folder, code)}")
+    say_unless(quiet, f"{sentence}; {saved}, go on with: {_how_to_go_on(folder, what_happened)}")
     if as_json and answer is not None:
         print_json(answer)
     _exit(code)
 
 
-def _how_to_go_on(folder: Path, code: int) -> str:
+def _how_to_go_on(folder: Path, what_happened: Ended) -> str:
     """What to type next; past a step that ends processes, only with another rule."""
     from covgame.runs.aftermath import how_to_go_on
 
-    return how_to_go_on(folder, failed=code != INTERRUPTED)
+    return how_to_go_on(folder, failed=what_happened.code != INTERRUPTED and what_happened.sure)
 
 
 def _answer(folder: Path, what_happened: Ended) -> dict[str, Any] | None:
@@ -268,7 +272,8 @@ def _answer(folder: Path, what_happened: Ended) -> dict[str, Any] | None:
                 stopped = "interrupted"
             failure = what_happened.sentence if stopped == "failed" else None
             with os.fdopen(tell, "w", encoding="utf-8") as pipe:
-                json.dump(answer_from_files(folder, stopped, failure), pipe, allow_nan=False)
+                found = answer_from_files(folder, stopped, failure, sure=what_happened.sure)
+                json.dump(found, pipe, allow_nan=False)
         os._exit(0)
     os.close(tell)
     content = _read_until(told, time.monotonic() + SECONDS_TO_TELL[what_happened.code])
@@ -299,7 +304,6 @@ def _in_words(status: int) -> str:
     words = {
         signal.SIGSEGV: "segmentation fault",
         signal.SIGABRT: "abort",
-        signal.SIGKILL: "killed, as happens when memory runs out",
     }
     return words.get(signal.Signals(number), signal.strsignal(number) or f"signal {number}")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from covgame.errors import BadInput
-from covgame.failures import Failures
+from covgame.failures import Failure, Failures
 from covgame.jsonfile import read_json
 from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
@@ -20,15 +20,21 @@ ASKED = ("environment", "epsilon", "delta", "seed", "preset")
 
 
 def answer_from_files(
-    path: Path, stopped: Literal["interrupted", "failed"], failure: str | None
+    path: Path,
+    stopped: Literal["interrupted", "failed"],
+    failure: str | None,
+    *,
+    sure: bool = True,
 ) -> dict[str, Any]:
     """What a run has to say, from its folder alone: no code of its environment is run.
 
-    Before anything was counted that is little more than the number of its episodes.
+    Before anything was counted that is little more than the number of its episodes. Not ``sure``:
+    somebody may have killed the process, and the environment is blamed only if it ends the next one
+    at the same step.
     """
     folder = RunFolder.open(path)
     if failure is not None:
-        failure = _blamed(folder, failure)
+        failure = _blamed(folder, failure, sure=sure)
     try:
         run = load(path, env=_stand_in(folder))
     except BadInput:
@@ -49,16 +55,19 @@ def how_to_go_on(folder: Path, *, failed: bool) -> str:
     return f"{command} --on-failure {'avoid' if manifest.get('command') == 'cover' else 'record'}"
 
 
-def _blamed(folder: RunFolder, failure: str) -> str:
+def _blamed(folder: RunFolder, failure: str, *, sure: bool) -> str:
     """What ended the process, with the step of the episode that was being played then."""
-    from covgame.store.black_box import blame
+    from covgame.store.black_box import blame, read_box
     from covgame.store.episodes import recorded_episodes
     from covgame.store.journal import recover
 
     recover(folder)
-    found = blame(folder.place, recorded_episodes(folder.episodes), failure)
-    if found is None:
+    recorded = recorded_episodes(folder.episodes)
+    playing = read_box(folder.place)
+    blame(folder.place, recorded, failure if sure else None)
+    if playing is None or playing.episode != recorded:
         return failure
+    found = Failure(playing.episode, playing.attempt, playing.seed, failure, playing.path)
     return f"{failure} in episode {found.episode}, at {found.words(folder.load_names())}"
 
 
