@@ -191,31 +191,3 @@ def test_the_map_of_rooms_is_true() -> None:
     listed = rooms_on_the_map()
     assert listed.pop("") == there.pop("") | {"__init__.py"}
     assert listed == there
-
-
-MOST_LINES = 500
-MOST_PARAMETERS = 8
-VERBS = {"cover", "explore", "identify", "plan", "audit", "resume"}
-"""Public verbs and the commands behind them may take as many options as there are."""
-
-
-def project_files() -> list[Path]:
-    root = SOURCE.parent.parent
-    folders = ("src", "tests", "torture", "benchmarks", "examples", "tools")
-    return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
-
-
-@pytest.mark.parametrize("path", project_files(), ids=lambda path: path.name)
-def test_no_file_is_longer_than_one_can_read(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MOST_LINES
-
-
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_function_takes_more_than_one_can_remember(path: Path) -> None:
-    if room(path) == "kernels":
-        return  # compiled code takes arrays one by one
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and node.name not in VERBS:
-            every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            names = [one.arg for one in every if one.arg not in ("self", "cls")]
-            assert len(names) <= MOST_PARAMETERS, f"{node.name} takes {', '.join(names)}"

@@ -42,7 +42,7 @@ def test_parquet_in_our_columns_comes_back_as_it_was(tmp_path: Path) -> None:
     assert together(data) == SMALL
     assert (data.n_episodes, data.n_steps, data.horizon, data.left_out) == (4, 13, 4, 0)
     assert (data.n_states, data.n_actions) == (5, 3)
-    assert data.cut_short is False  # the two that were truncated lasted to the horizon
+    assert not data.is_cut_before(data.horizon)  # the two that were truncated lasted to the horizon
     assert data.reward_range == (min(SMALL["reward"]), max(SMALL["reward"]))
 
 
@@ -54,6 +54,9 @@ def test_what_can_be_told_from_the_rest_may_be_missing(tmp_path: Path, missing: 
         last = np.array(SMALL["terminated"]) | np.array(SMALL["truncated"])
         expected = np.where(last, END, SMALL["next_state"]).tolist()
         assert found.pop("next_state") == expected
+    if missing == "truncated":
+        assert not any(found.pop("truncated"))
+        assert not data.has_ends(data.horizon + 1)
     assert found == {name: SMALL[name] for name in found}
 
 
@@ -81,8 +84,7 @@ def test_tables_with_other_names(tmp_path: Path, suffix: str) -> None:
     found = together(open_data(path, columns=columns))
     for name in renamed.values():
         assert found[name] == SMALL[name]
-    assert not any(found["terminated"])
-    assert found["truncated"] == [stage == 0 for stage in [*SMALL["stage"][1:], 0]]
+    assert not any(found["terminated"] + found["truncated"])
 
 
 def test_a_state_of_several_columns(tmp_path: Path) -> None:
@@ -175,7 +177,8 @@ def test_counts_are_those_of_the_steps_one_by_one(
         if h < horizon:
             visits[h, s, a] += 1
             cell = s * 3 + a if pooled else (h * 5 + s) * 3 + a
-            move = (cell, END if columns["terminated"][row] else s2)
+            over = columns["terminated"][row] or (columns["truncated"][row] and h + 1 < horizon)
+            move = (cell, END if over else s2)
             moves[move] = moves.get(move, 0) + 1
     assert (counts.visits == visits).all()
     listed = counts.table.listed(0, len(counts.table))
@@ -185,13 +188,13 @@ def test_counts_are_those_of_the_steps_one_by_one(
     assert data.left_out == sum(max(0, length - horizon) for length in lengths)
     assert data.n_steps == sum(min(length, horizon) for length in lengths)
     for batch in data.batches():
-        assert_is_whole(batch)
+        assert_is_whole(batch, horizon)
 
 
-def assert_is_whole(batch: Steps) -> None:
+def assert_is_whole(batch: Steps, horizon: int) -> None:
     last = np.append(batch.stage[1:] == 0, True)
     assert batch.stage[0] == 0
-    assert (batch.terminated ^ batch.truncated)[last].all()
+    assert (batch.terminated ^ batch.truncated)[last & (batch.stage + 1 < horizon)].all()
     assert not (batch.terminated | batch.truncated)[~last].any()
 
 
@@ -199,7 +202,7 @@ def test_where_nobody_saw_the_next_state_no_transition_is_counted(tmp_path: Path
     columns = without(SMALL, "next_state")
     data = open_data(write(tmp_path / "s.parquet", columns))
     counts = data.counts(data.shape, pooled=True)
-    truncated = sum(SMALL["truncated"])
+    truncated = sum(SMALL["truncated"])  # after the last stage
     assert counts.table.total.sum() == len(SMALL["stage"]) - truncated
     assert counts.visits.sum() == len(SMALL["stage"])
 
@@ -265,9 +268,10 @@ def test_states_of_runs_are_recognised_by_what_they_show(tmp_path: Path) -> None
 
 def test_a_source_that_is_played_keeps_its_numbers(tmp_path: Path) -> None:
     cg.cover(cg.make(Corridor, 5), "uniform:2/pair", out=tmp_path / "one")
-    source = cg.make(Corridor, 5).open(0, known=(['"room 2"', '"room 9"'], None))
+    environment = cg.make(Corridor, 5)
+    source = environment.open(0, known=(['"room 2"', '"room 9"'], None))
     assert isinstance(source, ExternalSource)
-    data = open_data(tmp_path / "one", numbering=Numbering.of_source(source))
+    data = open_data(tmp_path / "one", numbering=Numbering.of_source(source, environment))
     assert source.names.states is not None
     assert list(source.names.states[:2]) == ["room 2", "room 9"]
     assert source.names.states[2] == "room 0"

@@ -14,6 +14,7 @@ from scipy.stats import binom
 import covgame as cg
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
+from covgame.pac.assumptions import SUPPOSED_STAGES
 from covgame.pac.certified import Certified
 from covgame.pac.error_bounds import Range
 from covgame.pac.homogeneity import MOVES_DIFFER, REWARDS_DIFFER, SHARE, TRUNCATED, difference
@@ -71,7 +72,7 @@ def test_episodes_cut_short_take_stages_apart(tmp_path: Path) -> None:
     assert "kept apart since episode 1: episodes are cut short" in run.to_text()
     assert run.to_dict()["parted"] == {"episodes": 1, "why": TRUNCATED}
     assert run.to_dict()["pooled"] is False
-    assert cg.certify(tmp_path / "run").believed["stages"] == "parted"
+    assert SUPPOSED_STAGES not in cg.certify(tmp_path / "run").assumptions
     asked = cg.explore(Truncates, horizon=10, epsilon=4.0, stage_dependent=True)
     assert asked.parting is None
     assert asked.n_episodes < run.n_episodes  # all of delta is there for it
@@ -131,7 +132,7 @@ def test_what_is_alike_stays_together(tmp_path: Path) -> None:
         assert run.counts.pooled
         assert run.parting is None
         assert learner(run).share == (1 - SHARE) * 0.1
-        assert cg.certify(folder).believed["stages"] == "tested"
+        assert SUPPOSED_STAGES in cg.certify(folder).assumptions
 
 
 def test_models_know_their_stages() -> None:
@@ -179,17 +180,13 @@ def test_taken_apart_or_not_a_run_goes_on_as_it_would_have(
         cg.certify(run)
 
 
-def test_pooled_stages_prove_nothing_rare_where_episodes_are_cut_short() -> None:
-    """No state is ever reached after three steps; pooled counts cannot know that."""
+def test_what_is_cut_short_is_not_reached_later() -> None:
+    """No state is ever reached after three steps, which counts by stage show."""
     target = cg.cells([(1, 0, 0, 20), (5, 0, 0, 5)])
-    asked: dict[str, Any] = {"horizon": 6, "min_reach": 0.2, "max_episodes": 400}
-    with pytest.warns(UserWarning, match="--min-reach needs --stage-dependent"):
-        pooled = cg.cover(Truncates, target, **asked)
-    assert pooled.unreachable == []
-    assert "--stage-dependent" in pooled.to_text()
-    apart = cg.cover(Truncates, target, stage_dependent=True, **asked)
-    assert [row for row, _ in apart.unreachable] == [(5, 0, 0)]
-    assert apart.covered
+    run = cg.cover(Truncates, target, horizon=6, min_reach=0.2, max_episodes=400)
+    assert not run.counts.pooled
+    assert [row for row, _ in run.unreachable] == [(5, 0, 0)]
+    assert run.covered
 
 
 def edit(path: Path, **changes: Any) -> None:

@@ -119,6 +119,11 @@ class Failures:
             before = self._now[1] if self._now[0] == failure.episode else 0
             self._now = (failure.episode, before + 1)
 
+    @property
+    def set_aside(self) -> int:
+        """How many attempts at episodes failed and do not count."""
+        return sum(one.then == "set aside" for one in self.all)
+
     def is_given_up(self, episode: int) -> bool:
         """Whether an episode was begun often enough; a resumed run may try again."""
         return self._now[0] == episode and self._now[1] >= ATTEMPTS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,17 +11,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from covgame.data.draws import Draws, require_independent
 from covgame.data.numbering import ActionNumbers, KnownStates, StateNumbers, numbered
-from covgame.data.steps import COLUMNS, Assembler, Chunk, Steps
+from covgame.data.steps import COLUMNS, NO_SEED, Assembler, Chunk, Steps
 from covgame.errors import BadInput
+from covgame.failures import Failures
 from covgame.game.counts import Counts
-from covgame.jsonfile import is_file, is_folder
+from covgame.jsonfile import check_content, is_file, is_folder
 from covgame.memory import require_room
 from covgame.names import Names, closest
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.store.failures import load_failures
 from covgame.store.folder import MANIFEST, RunFolder
 from covgame.types import Shape
 
@@ -53,6 +57,9 @@ class Origin:
     horizon: int | None = None
     keys: KnownStates | None = None  # of a run that found its states
     states: int | None = None  # how many there are, where the files say so
+    stream: str | None = None  # names the random numbers of a simulated run
+    workers: int = 1  # that played the episodes of a run at once
+    set_aside: int = 0  # attempts at episodes of a run that failed and do not count
     actions: int | None = None
     first_state: int = 0
     first_action: int = 0
@@ -67,21 +74,24 @@ class Numbering:
     n_actions: int | None = None
     first_action: int = 0  # in raw data: what the environment calls its first action
     names: Names = field(default_factory=Names)
+    truncation_ends: bool = True  # whether the environment itself may cut episodes short
 
     @classmethod
     def of(cls, environment: Environment) -> Numbering:
         """That of an environment."""
-        return cls.of_source(environment.open(0))
+        return cls.of_source(environment.open(0), environment)
 
     @classmethod
-    def of_source(cls, source: Any) -> Numbering:
+    def of_source(cls, source: Any, environment: Environment) -> Numbering:
         """That of a source that is being played: what is new to it gets its next numbers."""
+        # A table shows no cuts, and an environment with one is not played beyond its time limit.
+        cuts = environment.model is None
         if not isinstance(source, ExternalSource):
             shape = source.shape
-            return cls(CountedStates(shape.states), shape.actions, 0, source.model.names)
+            return cls(CountedStates(shape.states), shape.actions, 0, source.model.names, cuts)
         actions = source.stepper.actions
         first = actions.values[0] if isinstance(actions.values, range) else 0
-        return cls(source.states, len(actions), first, source.names)
+        return cls(source.states, len(actions), first, source.names, cuts)
 
 
 class Dataset:
@@ -93,16 +103,18 @@ class Dataset:
         self.name = name
         self._reader = origin.reader
         self._limit = origin.horizon if horizon is None else horizon
+        self._truncation_ends = numbering.truncation_ends
+        self._recorded_horizon = origin.horizon
+        self.workers, self.set_aside = origin.workers, origin.set_aside
         self._states = _state_numbers(origin, numbering)
         self._actions = _action_numbers(origin, numbering)
         self._origin_names, self._world_names = origin.names, numbering.names
         self.n_episodes = self.n_steps = self.left_out = 0
         self.longest = 0
-        self._shortest_cut = 2**62  # steps of the shortest episode that was truncated
         self.has_rewards = False
         self.reward_range = (np.inf, -np.inf)
         self.highest_return = -np.inf
-        self._survey()
+        self._survey(origin.stream)
 
     @property
     def horizon(self) -> int:
@@ -122,16 +134,36 @@ class Dataset:
     @property
     def knows_states(self) -> bool:
         """Whether it is known how many states there are, seen or not."""
-        return self._states.limit is not None
-
-    @property
-    def cut_short(self) -> bool:
-        """Whether an episode was truncated before the horizon."""
-        return self.is_cut_before(self.horizon)
+        return self._states.limit is not None and self._states.keys is None
 
     def is_cut_before(self, horizon: int) -> bool:
-        """Whether an episode was truncated before its so many-th step."""
+        """Whether the environment truncated an episode before this many steps."""
         return self._shortest_cut < horizon
+
+    def has_ends(self, horizon: int) -> bool:
+        """Whether every episode that stops before this many steps says how it went on."""
+        return self._shortest_unsaid >= horizon
+
+    def require_ends(self, horizon: int) -> None:
+        """Refuse data that do not say how an episode went on that stops before the last stage.
+
+        What is left when the outcome of some steps is missing depends on these outcomes, so that
+        no certificate follows from it.
+        """
+        if not self.has_ends(horizon):
+            steps = self._shortest_unsaid
+            raise BadInput(
+                f"{self.name} has an episode of {steps} of {horizon} steps that does not say how "
+                "it ended, and a certificate needs that: add the columns terminated and "
+                "truncated (or done), and next_state where an episode was not over; or use "
+                f"--horizon {steps}"
+            )
+        if self._truncation_ends and self._longest_timed == self.longest < horizon:
+            raise BadInput(
+                f"the longest episodes of {self.name} stop after {self.longest} of {horizon} "
+                "steps, which may be a time limit of the collector and not the environment's; a "
+                f"certificate needs to know how they went on: use --horizon {self.longest}"
+            )
 
     @property
     def shape(self) -> Shape:
@@ -151,29 +183,32 @@ class Dataset:
 
     def batches(self) -> Iterator[Steps]:
         """All steps in order, at most about 500,000 at a time, whole episodes each time."""
-        return self._assembled(Assembler(self._limit))
+        return self._assembled(self._assembler())
 
     def counts(self, shape: Shape, *, pooled: bool, stage_free: bool = False) -> Counts:
         """What a learner counts of these episodes; ``stage_free`` if it tells no stages apart.
 
-        A step after which the episode was truncated counts as a transition to the state that it
-        showed, one that terminated it as one to the end. Where nobody saw the next state, no
+        A step that terminated the episode, or after which the environment truncated it before the
+        last stage, counts as a transition to the end. Where the next state was not recorded, no
         transition is counted.
         """
         require_room(Shape(1, *shape.hsa[1:]) if stage_free else shape, 0, "counting")
         counts = Counts(shape, pooled=pooled, stage_free=stage_free)
         for steps in self.batches():
-            counts.add_steps(vars(steps), steps.terminated)
+            counts.add_steps(vars(steps))
         return counts
+
+    def _assembler(self) -> Assembler:
+        return Assembler(self._limit, self._truncation_ends, self._recorded_horizon)
 
     def _assembled(self, assembler: Assembler) -> Iterator[Steps]:
         return assembler.episodes(
             numbered(chunk, self._states, self._actions) for chunk in self._reader.chunks()
         )
 
-    def _survey(self) -> None:
+    def _survey(self, stream: str | None) -> None:
         """Read everything once: that checks it, and says how large it is."""
-        assembler = Assembler(self._limit)
+        assembler, seeds, digest = self._assembler(), [], hashlib.sha256()
         for steps in self._assembled(assembler):
             self.n_steps += len(steps)
             self.longest = max(self.longest, int(steps.stage.max()) + 1)
@@ -185,12 +220,19 @@ class Dataset:
             begins = np.flatnonzero(steps.stage == 0)
             paid = np.add.reduceat(steps.reward, begins)
             self.highest_return = max(self.highest_return, float(paid.max()))
-            lengths = steps.stage[steps.truncated] + 1
-            self._shortest_cut = min(self._shortest_cut, int(lengths.min(initial=2**62)))
+            seeds.append(steps.seed[begins])
+            digest.update(steps.tobytes())
         if not self.n_steps:
             raise BadInput(f"{self.name} holds no steps")
         self.n_episodes, self.left_out = assembler.n_episodes, assembler.left_out
         self.has_rewards = assembler.has_rewards
+        self._shortest_cut = assembler.shortest_cut
+        self._shortest_unsaid = assembler.shortest_unsaid
+        self._longest_timed = assembler.longest_timed
+        known = np.unique(np.concatenate(seeds))
+        if 2 * len(known) <= self.n_episodes:  # one seed for many episodes: not what reset them
+            known = known[:0]
+        self.draws = Draws(self.name, known[known != NO_SEED], stream, digest.hexdigest())
 
 
 def _state_numbers(origin: Origin, world: Numbering) -> StateNumbers:
@@ -274,6 +316,23 @@ def check_different(paths: Sequence[str | Path]) -> None:
         places.add(place)
 
 
+def require_evidence(found: Sequence[Dataset], horizon: int, *, rewards: bool = False) -> None:
+    """Refuse data that a certificate must not rest on (docs/certified.md, section 7)."""
+    for one in found:
+        if one.workers > 1:
+            raise BadInput(
+                f"{one.name} was played by {one.workers} workers, and lacks episodes that were "
+                "still under way when it ended; a certificate needs all of them"
+            )
+        one.require_ends(horizon)
+        if rewards and not one.has_rewards:
+            raise BadInput(
+                f"{one.name} has no column reward, which a certificate of identify needs; name it "
+                "with --columns reward=NAME, or leave these data out"
+            )
+    require_independent([one.draws for one in found])
+
+
 def place_of(data: str | Path) -> Path:
     """Where data lie, the same for all names of them."""
     name = str(data)
@@ -318,13 +377,25 @@ def open_all(
 
 
 def _check_alike(found: Sequence[Dataset]) -> None:
-    """Numbers of states must not mean one thing here and another there."""
+    """Numbers of states and actions must not mean one thing here and another there."""
     kinds = {one._states.states is None for one in found}
     if len(kinds) > 1:
         raise BadInput(
             "the states of some of these data are numbers and of others observations; say --env, "
             "which knows both"
         )
+    for what, sizes in (
+        ("states", [(one, one.n_states, one.knows_states) for one in found]),
+        ("actions", [(one, one.n_actions, one._actions.limit is not None) for one in found]),
+    ):
+        for known, size, _ in (entry for entry in sizes if entry[2]):
+            for other, shown, is_limit in sizes:
+                if shown > size or (is_limit and shown != size):
+                    raise BadInput(
+                        f"{known.name} has {size:,} {what} and {other.name} has {shown:,}; these "
+                        "are not data of one environment, or number its "
+                        f"{what} differently: name it with --env"
+                    )
 
 
 def _numbering(
@@ -386,6 +457,28 @@ def _states_of(folder: RunFolder, names: Names) -> int | None:
     return int(visits.shape[1]) if visits is not None and visits.ndim == 3 else None
 
 
+def _about_run(folder: RunFolder, path: Path) -> dict[str, Any]:
+    """How a run was played, or the data that it started from, as far as certificates need it."""
+    about = folder.manifest
+    if (path / MANIFEST).is_file():
+        set_aside = Failures(load_failures(folder.place)).set_aside
+    else:
+        try:
+            listed = about["given"][int(path.name)]
+        except (KeyError, ValueError, LookupError, TypeError):
+            return {}
+        from covgame.store.manifest import GivenFile
+
+        about = check_content(GivenFile, listed, folder.path / MANIFEST).model_dump()
+        set_aside = about["set_aside"]
+    workers = about.get("workers", 1)
+    return {
+        "stream": about.get("stream"),
+        "workers": workers if isinstance(workers, int) else 1,
+        "set_aside": set_aside,
+    }
+
+
 def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
     from covgame.data.tables import TableReader, files_in
 
@@ -411,6 +504,7 @@ def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
             horizon,
             keys,
             states=_states_of(folder, names) if keys is None else None,
+            **_about_run(folder, path),
         )
     from covgame.data.minari_data import is_minari, minari_folder
 

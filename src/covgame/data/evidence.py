@@ -63,8 +63,9 @@ class Evidence:
 
     @property
     def cut_short(self) -> bool:
-        """Whether an episode was truncated before the last stage."""
-        return any(one.is_cut_before(self.shape.horizon) for one in self.datasets)
+        """Whether an episode was truncated before the last stage, or may have been."""
+        H = self.shape.horizon
+        return any(one.is_cut_before(H) or not one.has_ends(H) for one in self.datasets)
 
     @cached_property
     def counts(self) -> Counts:

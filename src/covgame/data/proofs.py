@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from covgame.data.dataset import require_evidence
 from covgame.data.evidence import Evidence
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
+from covgame.pac.assumptions import assumptions_of_claim
 from covgame.pac.error_bounds import Range, best_policy, reward_free
 from covgame.pac.homogeneity import share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
 from covgame.types import Policy
-
-ASSUMPTION = (
-    "whoever gathered the data chose every action by what had been seen before it, never by what "
-    "came after, and left out no episode because of how it went"
-)
-"""What no data can show, and every certificate from data relies on."""
 
 MOST_DOUBLINGS = 20
 
@@ -74,7 +71,7 @@ class Proofs:
     value_lower: float | None = None
     value_upper: float | None = None
     policy: Policy | None = None
-    assumption: str = ASSUMPTION
+    assumptions: Sequence[str] = ()  # what data cannot show
 
     def to_dict(self) -> dict[str, Any]:
         """For the JSON answer."""
@@ -90,7 +87,7 @@ class Proofs:
             "delta": self.delta,
             "explore": self.explore.to_dict(),
             "identify": found,
-            "assumption": self.assumption,
+            "assumptions": list(self.assumptions),
         }
 
 
@@ -100,8 +97,10 @@ def prove(
     """What is proved with probability 1 - delta."""
     if not (isinstance(epsilon, int | float) and 0 < epsilon < np.inf):
         raise BadInput(f"epsilon is a positive number, not {epsilon!r}")
+    require_evidence(evidence.datasets, evidence.shape.horizon)
     states = _states(evidence, most_states)
-    counts = deepcopy(evidence.counts)
+    counts = Counts(evidence.shape, pooled=evidence.counts.pooled)
+    counts.include(evidence.apart, last_stage=False)
     if states > counts.shape.states:
         counts.grow(states)
     structure = _structure(evidence)
@@ -113,7 +112,8 @@ def prove(
     explore = Proof("explore", float(error), epsilon, more)
     earned = evidence.rewards
     if earned is None:
-        return Proofs(epsilon, evidence.delta, explore, None)
+        assumptions = _assumptions(evidence, structure, counts, None)
+        return Proofs(epsilon, evidence.delta, explore, None, assumptions=assumptions)
     _check_paid(evidence, earned)
     found = best_policy(counts, structure, share, earned)
     more = None
@@ -128,6 +128,22 @@ def prove(
         float(lower),
         float(found.upper),
         policy.first(evidence.shape.states),
+        _assumptions(evidence, structure, counts, earned),
+    )
+
+
+def _assumptions(
+    evidence: Evidence, structure: Structure, counts: Counts, earned: Range | None
+) -> list[str]:
+    """The list of a run that has played nothing and started from these data."""
+    return assumptions_of_claim(
+        counts.shape,
+        structure,
+        simulated=False,
+        pooled=counts.pooled,
+        stages=evidence.stages[0],
+        rewards=earned,
+        given=evidence.datasets,
     )
 
 

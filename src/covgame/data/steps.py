@@ -26,8 +26,11 @@ AnyArray = npt.NDArray[Any]
 BORDERS = ("episode", "stage", "terminated", "truncated", "done")
 """Columns of which one has to be there: nothing else says where an episode is over."""
 
-COLUMNS = ("state", "action", "reward", "next_state", *BORDERS)
+COLUMNS = ("state", "action", "reward", "next_state", *BORDERS, "seed")
 """What a table of steps may say."""
+
+NO_SEED = -1
+NEVER = 2**62
 
 ALIKE = ("episode", "stage", "reward", "next_state")
 """Columns that all files of a folder have, or none."""
@@ -61,7 +64,8 @@ class Chunk:
 class Steps:
     """The steps of whole consecutive episodes.
 
-    On the last step of an episode exactly one of ``terminated`` and ``truncated`` holds.
+    At the last step of an episode at most one of ``terminated`` and ``truncated`` holds. Neither
+    does where the data stop without saying that the environment ended the episode.
     """
 
     episode: IntArray  # (steps,), counted from 0 through all batches
@@ -71,15 +75,17 @@ class Steps:
     reward: FloatArray
     next_state: IntArray  # -1 where nobody saw it
     terminated: BoolArray
-    truncated: BoolArray
+    truncated: BoolArray  # by the environment
+    seed: IntArray  # what the environment was reset with; NO_SEED where that is not recorded
 
     def __len__(self) -> int:
         return len(self.stage)
 
-    @property
-    def n_episodes(self) -> int:
-        """How many episodes these are."""
-        return int((self.stage == 0).sum())
+    def tobytes(self) -> bytes:
+        """All that was seen, step by step: the same however steps are divided into batches."""
+        numbers = (self.stage, self.state, self.action, self.next_state)
+        ends = 2 * self.terminated + self.truncated
+        return np.column_stack([*numbers, self.reward.view(np.int64), ends]).tobytes()
 
 
 def rows_at_once(width: int) -> int:
@@ -167,12 +173,26 @@ class Assembler:
     """Makes episodes of the rows that come in, in order, and checks that they are some.
 
     With a ``horizon`` only so many steps of an episode count; ``left_out`` tells how many did not.
+    ``truncation_ends`` says what a truncated step means. If it holds, the environment itself cuts
+    episodes short, as in own play: no policy gets further. Otherwise the environment is known not
+    to do so, the collector stopped, and the step led to the state that it showed.
+
+    A run of covgame itself ended episodes after ``recorded_horizon`` steps, not its environment.
+
+    ``shortest_cut`` is the length of the shortest episode that the environment truncated, and
+    ``shortest_unsaid`` that of the shortest one that stops without saying how it went on.
+    ``longest_timed`` is the length of the longest episode that may have ended by a time limit.
     """
 
     horizon: int | None = None
+    truncation_ends: bool = True
+    recorded_horizon: int | None = None
     n_episodes: int = 0
     left_out: int = 0
     has_rewards: bool = False
+    shortest_cut: int = NEVER
+    shortest_unsaid: int = NEVER
+    longest_timed: int = 0
     _open: list[dict[str, AnyArray]] = field(default_factory=list)  # of the last episode
     _length: int = 0  # steps of the last episode so far
     _before: dict[str, Any] | None = None  # the row before
@@ -215,6 +235,12 @@ class Assembler:
         self.has_rewards = "reward" in chunk.columns
         rows["reward"] = real_numbers(chunk, "reward") if self.has_rewards else np.zeros(len(chunk))
         rows["terminated"], rows["truncated"] = _ends(chunk)
+        rows["says_end"] = rows["truncated"] | _says_end(chunk)
+        rows["timed"] = rows["truncated"].copy()
+        if "terminated" not in chunk.columns:  # done may mean either
+            rows["timed"] |= rows["terminated"]
+        seed = chunk.columns.get("seed", np.full(len(chunk), NO_SEED))
+        rows["seed"] = seed if seed.dtype == np.int64 else np.full(len(chunk), NO_SEED)
         if one.next_state is not None:
             rows["next_state"] = one.next_state
         before, ended = self._before, rows["terminated"] | rows["truncated"]
@@ -317,7 +343,15 @@ class Assembler:
             rows = {name: column[keep] for name, column in rows.items()}
             stage = rows["stage"]
         last = np.append(stage[1:] == 0, True)
-        rows["truncated"] = last & ~rows["terminated"]
+        rows["truncated"] &= self.truncation_ends
+        if self.recorded_horizon is not None:
+            rows["truncated"] &= stage + 1 != self.recorded_horizon
+            rows["timed"][:] = False
+        self.longest_timed = max(self.longest_timed, int(stage[rows["timed"]].max(initial=-1)) + 1)
+        goes_on = rows["says_end"] & (rows["next_state"] != END)
+        over = rows["terminated"] | rows["truncated"]
+        self.shortest_cut = _shortest(self.shortest_cut, stage[rows["truncated"]])
+        self.shortest_unsaid = _shortest(self.shortest_unsaid, stage[last & ~over & ~goes_on])
         rows["episode"] = self.n_episodes - 1 + np.cumsum(stage == 0)
         self.n_episodes += int((stage == 0).sum())
         return Steps(**{one.name: rows[one.name] for one in fields(Steps)})
@@ -332,6 +366,16 @@ def _check_names(chunk: Chunk, column: AnyArray) -> None:
         chunk.refuse_any(nested, "episode", "{} is no name of an episode")
         nothing = np.array([one is None for one in column.tolist()])
         chunk.refuse_any(nothing, "episode", "it is empty")
+
+
+def _shortest(known: int, stages: IntArray) -> int:
+    """The length of the shortest episode so far, where more of them end at these stages."""
+    return min(known, int(stages.min(initial=NEVER - 1)) + 1)
+
+
+def _says_end(chunk: Chunk) -> bool:
+    """Whether a row that marks no end says that the episode was not over."""
+    return "done" in chunk.columns or {"terminated", "truncated"} <= chunk.columns.keys()
 
 
 def _ends(chunk: Chunk) -> tuple[BoolArray, BoolArray]:

@@ -161,7 +161,5 @@ def _proved(audit: Audit) -> Facts:
     facts = [("explore", proofs.explore.words)]
     if proofs.identify is not None:
         facts.append(("identify", proofs.identify.words))
-    return [
-        *facts,
-        ("if", f"{proofs.assumption}; wrong with probability {proofs.delta:g} at most"),
-    ]
+    facts.append(("wrong", f"with probability {proofs.delta:g} at most"))
+    return facts + [("assumed" if not i else "", one) for i, one in enumerate(proofs.assumptions)]

@@ -153,11 +153,13 @@ class Counts:
                 self.pool.add(pair, successor, times)
             self.table.add(pair if self.pooled else cell, successor, times)
 
-    def add_steps(self, steps: Mapping[str, npt.NDArray[Any]], over: BoolArray) -> None:
+    def add_steps(self, steps: Mapping[str, npt.NDArray[Any]]) -> None:
         """Count the steps of whole episodes, by the names of their columns.
 
-        After the steps that ``over`` marks nobody gets any further. Where the next state is below 0
-        and it was not over, nobody saw it, and no transition is counted.
+        A step that terminates the episode leads to the end, and so does one after which the
+        environment truncates it before the last stage, whatever state was shown: no policy gets
+        further. Where the next state is below 0 and the episode was not over, it was not recorded,
+        and no transition is counted.
         """
         shape = self.shape
         stage, state, action, shown = (
@@ -169,6 +171,7 @@ class Counts:
         self.visits += np.bincount(place, minlength=self.visits.size).reshape(self.visits.shape)
         earned = np.bincount(place, steps["reward"], minlength=self.visits.size)
         self.reward_sums += earned.reshape(self.visits.shape)
+        over = steps["terminated"] | (steps["truncated"] & (stage + 1 < shape.horizon))
         begins = stage == 0
         self.starts += np.bincount(state[begins], minlength=shape.states)
         self.n_episodes += int(begins.sum())
@@ -179,13 +182,17 @@ class Counts:
         found, times = _different(moved, len(self.table) * width)
         self.table.add_many(found // width, found % width - 1, times)
 
-    def include(self, other: Counts) -> None:
-        """Add what somebody else counted by the same rule, or apart where this is pooled."""
+    def include(self, other: Counts, *, last_stage: bool = True) -> None:
+        """Add other counts by the same rule, or counts by stage where this pools stages.
+
+        Without ``last_stage`` transitions from the last stage are left out. No value depends on
+        them, but where stages are pooled, a dataset that shows only some of them would bias rows.
+        """
         self.n_episodes += other.n_episodes
         self.starts += other.starts
         self.visits += summed_to(len(self.visits), other.visits)
         self.reward_sums += summed_to(len(self.visits), other.reward_sums)
-        moves = other.table.listed(0, len(other.table))
+        moves = other.table.listed(0, len(other.table) - (0 if last_stage else self.shape.pairs))
         self.table.add_many(*(moves if other.pooled or not self.pooled else self._together(*moves)))
         if self.pool is not None:
             self.pool.add_many(*self._together(*moves))

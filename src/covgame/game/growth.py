@@ -88,7 +88,6 @@ class Growth:
     ) -> None:
         self.request, self.rare, self.by_chance = request, rare, by_chance
         self.left_out: list[tuple[Row, float]] = []  # and the bounds that say why
-        self.cut_short = False  # whether an episode was, before the last stage
         self.avoided: BoolArray | None = None  # (S, A), what nobody wants to try again
         self.cut: list[Row] = []  # what only avoided actions lead to
         self.next_cut = 0
@@ -100,7 +99,16 @@ class Growth:
     def stage_free(self, target: Target) -> bool:
         """Whether a target that is changed so never tells stages apart."""
         asks = target.stage_free if self.request is None else self.request.stage_free
-        return asks and self.rare is None  # whose bounds are about stages
+        return asks and not self.needs_stages
+
+    @property
+    def needs_stages(self) -> bool:
+        """Whether transitions have to be counted by stage.
+
+        Bounds on reachability need that: whether stages behave alike is not known, and a test would
+        not look where the game does not go.
+        """
+        return self.rare is not None
 
     def begin(self, game: Game) -> None:
         """Start from where a game stands, unless it is known how it came there."""
@@ -214,7 +222,7 @@ class Growth:
         """Drop open rows that, as the data prove, no policy reaches often enough."""
         played = game.counts.n_episodes
         due = played != self.looked_at and played == next_look(played - 1)
-        if self.rare is None or not due or self.proves_nothing(game):
+        if self.rare is None or not due:
             return False
         self.looked_at = played
         found = self.rare(game)
@@ -235,10 +243,6 @@ class Growth:
             self.cut += game.target.as_rows(np.flatnonzero(found))
             game.grow(game.target.keep(~found))
         return bool(found.any())
-
-    def proves_nothing(self, game: Game) -> bool:
-        """Whether bounds would rest on pooled stages that are seen not to be alike."""
-        return self.cut_short and game.counts.pooled
 
     def drop_left_out(self, game: Game) -> None:
         """Do not ask for the rows that were left out."""

@@ -102,16 +102,17 @@ class Certified(ABC):
     def _next_policy(self) -> Policy:
         """What to play next."""
 
-    def start_from(self, given: Counts) -> None:
-        """Count what others have collected, stages apart, before the first round.
+    def start_from(self, given: Counts, *, cut_short: bool) -> None:
+        """Count episodes collected before, stages apart; ``cut_short`` if some were truncated.
 
-        The bounds hold at any time and for any way of choosing what to play, so data of others
-        count like one's own, if nobody who collected them looked ahead.
+        The bounds hold at any time and for any way of choosing what to play, so given data count
+        like one's own, if their actions were chosen by what had been seen before.
         """
-        self.counts.include(given)
+        self.truncated |= cut_short
+        self.counts.include(given, last_stage=False)
         self.noted = self.counts.n_episodes
         if self.apart is not None:
-            self.apart.include(given)
+            self.apart.include(given, last_stage=False)
             self._compare_stages(self.apart)
 
     @property

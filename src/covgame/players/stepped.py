@@ -88,7 +88,6 @@ class SteppedPlayer:
     def _tell(self, episode: Episode) -> None:
         if self.growth.by_chance is not None and self.growth.leaves_to_chance(self.game):
             self.growth.by_chance.play()
-        self.growth.cut_short |= episode.cut_short
         room = self.source.shape.states
         if room > self.game.target.shape.states:
             self.growth.make_room(self.game, room, self.source.allowed)

@@ -87,13 +87,7 @@ def _certified(
     """Algorithms that play until their certificate says enough."""
     model = environment.model
     simulated = isinstance(source, SimulatedSource)
-    structure = Structure(
-        most_successors=settings.most_successors,
-        # In the paper's setting the first state is given; an environment has to show it.
-        known_start=model.initial if model and simulated and _one_start(model) else None,
-        allowed=model.transitions.allowed if model else None,
-        same_rewards=model is None or len(model.stage_rewards) == 1,
-    )
+    structure = known_structure(model, settings.most_successors, simulated=simulated)
     counts = Counts(source.shape, pooled=source.stationary and not settings.stage_dependent)
     # A model knows whether its stages are alike; of an environment that is supposed, and tested.
     tested = counts.pooled and not simulated
@@ -106,6 +100,23 @@ def _certified(
     earned = Range(*settings.reward_range, _most_paid(settings, model, source))
     # By counts nobody could tell the returns of some episodes from those of the others.
     return CertifiedIdentification(*asked, earned, validates=settings.play != "counts", apart=apart)
+
+
+def known_structure(
+    model: TabularMDP | None, most_successors: int | None, *, simulated: bool
+) -> Structure:
+    """What a certificate may take as known of an environment.
+
+    In the paper's setting the first state is given; an environment that is played step by step has
+    to show it.
+    """
+    one_start = model is not None and simulated and _one_start(model)
+    return Structure(
+        most_successors=most_successors,
+        known_start=model.initial if model and one_start else None,
+        allowed=model.transitions.allowed if model else None,
+        same_rewards=model is None or len(model.stage_rewards) == 1,
+    )
 
 
 def _most_paid(settings: LearnSettings, model: TabularMDP | None, source: Source) -> float | None:

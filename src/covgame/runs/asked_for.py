@@ -6,8 +6,9 @@ believe it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from covgame.game.game import Game
 from covgame.game.growing import Growing, LeftOut, Moves, SeenLabels, SeenRows, SeenTransitions
 from covgame.game.presets import default_game
 from covgame.mdp.families import FAMILIES
+from covgame.pac.assumptions import assumptions_of_coverage
+from covgame.runs.given import Given
 from covgame.store.failures import load_failures
 from covgame.store.folder import COUNTS, FAILURES, TARGET, RunFolder
 from covgame.store.state import Arrays, fitting, target_from
@@ -37,40 +40,49 @@ class Required:
 
     target: Target
     transitions: int | None = None  # how many were asked for, where the target is about them
-    believed: dict[str, Any] = field(default_factory=dict)
+    assumptions: Sequence[str] = ()
 
 
-def required(folder: RunFolder, asked: CoverManifest, arrays: Arrays, counts: Counts) -> Required:
+def required(
+    folder: RunFolder,
+    asked: CoverManifest,
+    arrays: Arrays,
+    counts: Counts,
+    given: Sequence[Given] = (),
+) -> Required:
     """The target of a run whose data hold these counts."""
     listed = load_target(folder.path / TARGET)
     left_out = _left_out(folder, asked, arrays)
     avoided = _avoided(folder, counts.shape)
     allowed = _allowed(folder, arrays, counts, avoided)
-    believed: dict[str, Any] = {}
-    if left_out:
-        believed["left_out"] = f"{len(left_out)} rows, reached less often than {asked.min_reach:g}"
-    if allowed is not None and not (allowed | avoided).all():
-        believed["forbidden"] = _pairs(~(allowed | avoided))
-    if avoided.any():
-        believed["avoided"] = _pairs(avoided)
+    open_pairs = np.ones_like(avoided) if allowed is None else allowed | avoided
+    growing = asked.growing
+    saved_moves = growing is not None and growing.per == "transition"
+    assumptions = assumptions_of_coverage(
+        counts.shape.horizon,
+        left_out=len(left_out),
+        min_reach=asked.min_reach,
+        forbidden=int((~open_pairs).sum()),
+        avoided=int(avoided.sum()),
+        groups=growing is not None and growing.per == "group",
+        possible=saved_moves and "wanted_transitions" in arrays,
+        given=given,
+    )
 
     def still_wanted(target: Target) -> Target:
         return _without_avoided(target, counts, allowed, avoided)
 
     if asked.growing is None:
         target = _without(listed.on(counts.shape), left_out)
-        return Required(still_wanted(target), None, believed)
+        return Required(still_wanted(target), None, assumptions)
     if asked.growing.per == "group":
-        believed["groups"] = "of states and actions, as the run has saved them"
         target = _grouped(asked.growing, arrays, counts, allowed)
-        return Required(still_wanted(target), None, believed)
+        return Required(still_wanted(target), None, assumptions)
     request, first = _growing(folder, asked, listed, arrays, counts.shape)
-    if isinstance(request, SeenTransitions) and request.wanted is not None:
-        believed["possible"] = "transitions of a known model, as the run has saved them"
     game = default_game(first, pooled=counts.pooled, allowed=allowed)
     game.counts = counts
     target = still_wanted(request.grown(game, counts.visits.sum(axis=2) > 0, left_out))
-    return Required(target, _check_transitions(folder, request, game, target), believed)
+    return Required(target, _check_transitions(folder, request, game, target), assumptions)
 
 
 def _growing(
@@ -157,11 +169,6 @@ def _left_out(folder: RunFolder, asked: CoverManifest, arrays: Arrays) -> LeftOu
 def _without(target: Target, left_out: LeftOut) -> Target:
     kept = [tuple(row) not in left_out for row in target.rows.tolist()]
     return target.keep(np.array(kept, dtype=np.bool_))
-
-
-def _pairs(which: BoolArray) -> str:
-    number = np.count_nonzero(which)
-    return "1 state-action pair" if number == 1 else f"{number:,} state-action pairs"
 
 
 def _avoided(folder: RunFolder, shape: Shape) -> BoolArray:

@@ -8,17 +8,20 @@ the claim is computed again from that. Nothing that the run remembers is believe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covgame.data.draws import Draws, require_independent
 from covgame.errors import BadInput
+from covgame.failures import Failures
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content, read_json
 from covgame.mdp.families import FAMILIES
 from covgame.notebook import facts_table
+from covgame.pac.assumptions import assumptions_of_claim
 from covgame.pac.certified import CertifiedIdentification
 from covgame.pac.error_bounds import (
     Range,
@@ -28,10 +31,12 @@ from covgame.pac.error_bounds import (
 from covgame.pac.homogeneity import TRUNCATED, difference, share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
-from covgame.runs.assumptions import in_words
+from covgame.runs.algorithms import known_structure
 from covgame.runs.claims import data_hash
 from covgame.runs.given import Given, load_given
-from covgame.runs.text import NOT_AHEAD
+from covgame.runs.saving import environment_of
+from covgame.runs.text import assumed_facts
+from covgame.store.failures import load_failures
 from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, RunFolder
 from covgame.store.state import counts_from
 from covgame.store.trust import resume_command
@@ -52,12 +57,14 @@ class Checked:
     claim: str
     episodes: int
     numbers: dict[str, Any]
-    believed: dict[str, Any] = field(default_factory=dict)  # assumed: data cannot show it
+    assumptions: Sequence[str] = ()  # what data cannot show
+    delta: float | None = None  # the claim is wrong with this probability at most
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON answer of ``covgame certify``."""
         about = {"claim": self.claim, "episodes": self.episodes, **self.numbers}
-        return {"valid": True, **about, "believed": self.believed}
+        terms = {"delta": self.delta, "assumptions": list(self.assumptions)}
+        return {"valid": True, **about, **terms}
 
     def facts(self) -> list[tuple[str, str]]:
         """What holds, as (label, value) lines for people."""
@@ -66,10 +73,9 @@ class Checked:
             ("data", f"{number(self.episodes)} episodes, counted again"),
             *((name, number(value)) for name, value in self.numbers.items()),
         ]
-        if "delta" in self.believed:
-            facts.append(("wrong", f"with probability {self.believed['delta']:g} at most"))
-        assumed = in_words(self.believed)
-        return facts + [("assumed" if not place else "", one) for place, one in enumerate(assumed)]
+        if self.delta is not None:
+            facts.append(("wrong", f"with probability {self.delta:g} at most"))
+        return facts + assumed_facts(self.assumptions)
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts())
@@ -88,8 +94,8 @@ def certify(path: str | Path) -> Checked:
         path: The folder of a run.
 
     Returns:
-        What holds: ``claim``, ``episodes``, ``numbers``, and in ``believed`` what had to be assumed
-        because data cannot show it.
+        What holds: ``claim``, ``episodes``, ``numbers``, and in ``assumptions`` what the claim
+        rests on because data cannot show it. The run's own answer lists the same.
 
     Raises:
         BadInput: The claim does not hold, or there is none; the sentence says which.
@@ -113,7 +119,7 @@ def certify(path: str | Path) -> Checked:
     claimed = check_content(CertificateFile, read_json(place), place)
     _check_terms(folder, claimed, asked)
     shape = Shape(*claimed.shape)
-    data = _Data.of(folder, shape, pooled=claimed.pooled)
+    data = _Data.of(folder, shape, pooled=claimed.pooled, last_stage=False)
     if data.counts.n_episodes != claimed.episodes or data_hash(data.counts) != claimed.data:
         raise BadInput(
             f"the certificate of {path} is about other data: it names {claimed.episodes:,} "
@@ -122,6 +128,8 @@ def certify(path: str | Path) -> Checked:
     _check_result(folder, data)
     structure = _structure(claimed)
     _check_structure(folder, data.counts, structure)
+    _check_known(folder, structure)
+    _check_evidence(data)
     _check_stages(folder, data, claimed)
     check = {"reward-free": _check_reward_free, "best-policy": _check_best_policy}[claimed.claim]
     return check(folder, data, structure, claimed)
@@ -147,18 +155,25 @@ class _Data:
     def apart(self) -> Counts:
         """All that was seen, stage by stage."""
         assert self.episodes is not None  # noqa: S101 (by counts nobody asks)
-        return _with_given(self.episodes.counts(pooled=False), self.given)
+        return _with_given(self.episodes.counts(pooled=False), self.given, last_stage=False)
 
     @classmethod
     def of(
-        cls, folder: RunFolder, shape: Shape, *, pooled: bool, stage_free: bool = False
+        cls,
+        folder: RunFolder,
+        shape: Shape,
+        *,
+        pooled: bool,
+        stage_free: bool = False,
+        last_stage: bool = True,  # whether what follows the last stage counts in given data
     ) -> _Data:
         if folder.episodes.is_dir():
             from covgame.store.reading import RecordedEpisodes
 
             episodes = RecordedEpisodes(folder.episodes, shape)
             given = load_given(folder, shape, stage_free=stage_free)
-            counts = _with_given(episodes.counts(pooled=pooled, stage_free=stage_free), given)
+            counts = episodes.counts(pooled=pooled, stage_free=stage_free)
+            counts = _with_given(counts, given, last_stage=last_stage)
             return cls(counts, episodes, given=given)
         if folder.manifest.get("play") != "counts":
             raise BadInput(f"{folder.path} has lost its episodes, so that nothing can be checked")
@@ -172,9 +187,9 @@ class _Data:
         return cls(counts, None, int(arrays.get("part_episodes", 0)))
 
 
-def _with_given(counts: Counts, given: Sequence[Given]) -> Counts:
+def _with_given(counts: Counts, given: Sequence[Given], *, last_stage: bool) -> Counts:
     for one in given:
-        counts.include(one.counts)
+        counts.include(one.counts, last_stage=last_stage)
     return counts
 
 
@@ -221,13 +236,13 @@ def _check_stages(folder: RunFolder, data: _Data, claimed: CertificateFile) -> N
     """Where stages are pooled, the data must not show that they differ."""
     if not claimed.pooled or data.episodes is None:
         return  # by counts only models are played, which know
-    simulated = folder.manifest["model"] or folder.manifest["environment"].split(":")[0] in FAMILIES
-    if claimed.stages == "known" and not simulated:
+    if claimed.stages == "known" and not _is_model(folder):
         raise BadInput(
             f"the certificate of {folder.path} believes that all stages are alike; a run that is "
             f"played step by step tests its stages: {resume_command(folder)} does"
         )
-    why = TRUNCATED if data.episodes.is_cut_short() else None
+    cut_short = data.episodes.is_cut_short() or any(one.cut_short for one in data.given)
+    why = TRUNCATED if cut_short else None
     if why is None and claimed.stages == "tested":
         earned = _range(claimed) if claimed.structure.same_rewards else None
         symbols = claimed.shape[1] + (1 if claimed.structure.can_end else 0)
@@ -237,6 +252,52 @@ def _check_stages(folder: RunFolder, data: _Data, claimed: CertificateFile) -> N
             f"the certificate of {folder.path} takes all stages to be alike, and the data say "
             f"otherwise: {why}; use --stage-dependent"
         )
+
+
+def _is_model(folder: RunFolder) -> bool:
+    """Whether the table of the environment is at hand without importing foreign code."""
+    about = folder.manifest
+    return about["model"] is not None or about["environment"].split(":")[0] in FAMILIES
+
+
+def _check_known(folder: RunFolder, structure: Structure) -> None:
+    """What a certificate takes as known must be what its environment is known for."""
+    kind = folder.manifest["environment"].split(":")[0]
+    limit, start, allowed = structure.most_successors, structure.known_start, structure.allowed
+    if _is_model(folder):
+        known = known_structure(environment_of(folder).model, limit, simulated=True)
+    elif kind == "gym":  # its table, which only Gymnasium has; what is taken from it is printed
+        known = Structure(most_successors=limit, allowed=allowed)
+    else:
+        known = Structure(most_successors=limit)
+    differs = {
+        "can_end": structure.can_end != known.can_end,
+        "known_start": start is not None and not _equal(start, known.known_start),
+        "allowed": not _equal(allowed, known.allowed),
+        "same_rewards": structure.same_rewards and not known.same_rewards,
+    }
+    wrong = [name for name, does in differs.items() if does]
+    if wrong:
+        raise BadInput(
+            f"the certificate of {folder.path} takes {wrong[0]} as known, which "
+            f"{folder.manifest['environment']} is not known for"
+        )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
+def _check_evidence(data: _Data) -> None:
+    """Given data have to say how their episodes end, and no episode may repeat another's draws."""
+    for one in data.given:
+        if not one.has_ends or one.workers > 1:
+            raise BadInput(f"the episodes of {one.name}, which the run started from, are not whole")
+    if data.given and data.episodes is not None:
+        own = Draws("the run itself", data.episodes.seeds())
+        require_independent([*(one.draws for one in data.given), own])
 
 
 def _range(claimed: CertificateFile) -> Range | None:
@@ -289,7 +350,7 @@ def _check_reward_free(
 ) -> Checked:
     error = reward_free(data.counts, structure, share_of(claimed.delta, claimed.stages)).error
     _require(folder, "error", error, claimed.numbers.get("error"))
-    return _checked(data, claimed, {"error": error})
+    return _checked(folder, data, claimed, {"error": error})
 
 
 def _check_best_policy(
@@ -310,7 +371,7 @@ def _check_best_policy(
     for name, found in (("gap", upper - lower), ("upper", upper), ("lower", -lower)):
         said = claimed.numbers.get(name)
         _require(folder, name, found, -said if name == "lower" and said is not None else said)
-    return _checked(data, claimed, {"gap": upper - lower, "lower": lower, "upper": upper})
+    return _checked(folder, data, claimed, {"gap": upper - lower, "lower": lower, "upper": upper})
 
 
 def _check_rewards(folder: RunFolder, data: _Data, earned: Range) -> None:
@@ -350,7 +411,7 @@ def _replayed(
         apart=Counts(shape, pooled=False) if supposed else None,
     )
     for one in data.given:
-        learner.start_from(one.counts)
+        learner.start_from(one.counts, cut_short=one.cut_short)
     while learner.counts.n_episodes - data.n_given < len(data.episodes):
         part = learner.next_task()
         if part is None:
@@ -369,27 +430,21 @@ def _replayed(
     return learner.certificate.validated
 
 
-def _checked(data: _Data, claimed: CertificateFile, numbers: dict[str, float]) -> Checked:
-    known = claimed.structure
-    believed: dict[str, Any] = {
-        "delta": claimed.delta,
-        "states": claimed.shape[1],
-        "pooled": claimed.pooled,
-        "stages": claimed.stages,
-        "same_rewards": known.same_rewards,
-        "can_end": known.can_end,
-        "most_successors": known.most_successors,
-        "known_start": known.known_start is not None,
-        "episodes_seen": data.episodes is not None,
-    }
-    if data.given:
-        believed["given"] = [f"{one.name}: {NOT_AHEAD}" for one in data.given]
-    if claimed.rewards is not None:
-        believed |= {
-            "rewards": [claimed.rewards.low, claimed.rewards.high],
-            "return_high": claimed.rewards.return_high,
-        }
-    return Checked(claimed.claim, data.counts.n_episodes, dict(numbers), believed)
+def _checked(
+    folder: RunFolder, data: _Data, claimed: CertificateFile, numbers: dict[str, float]
+) -> Checked:
+    assumptions = assumptions_of_claim(
+        Shape(*claimed.shape),
+        _structure(claimed),
+        simulated="size" not in folder.manifest,
+        pooled=claimed.pooled,
+        stages=claimed.stages,
+        rewards=_range(claimed),
+        given=data.given,
+        set_aside=Failures(load_failures(folder.place)).set_aside,
+        recorded=data.episodes is not None,
+    )
+    return Checked(claimed.claim, data.counts.n_episodes, dict(numbers), assumptions, claimed.delta)
 
 
 def _require(folder: RunFolder, what: str, found: float, claimed: float | None) -> None:
@@ -413,7 +468,7 @@ def _check_coverage(folder: RunFolder) -> Checked:
     if asked.stage_dependent and saved.pooled:
         raise BadInput(f"{folder.path} has pooled stages that {MANIFEST} asks to keep apart")
     data = _Data.of(folder, saved.shape, pooled=saved.pooled, stage_free=saved.stage_free)
-    wanted = required(folder, asked, arrays, data.counts)
+    wanted = required(folder, asked, arrays, data.counts, data.given)
     target = wanted.target
     missing = np.maximum(target.counts - target.collected(data.counts.visits), 0.0)
     if missing.any():
@@ -425,7 +480,7 @@ def _check_coverage(folder: RunFolder) -> Checked:
     numbers: dict[str, Any] = {"rows": len(target), "visits": float(target.counts.sum())}
     if wanted.transitions is not None:
         numbers["transitions"] = wanted.transitions
-    return Checked("coverage", data.counts.n_episodes, numbers, wanted.believed)
+    return Checked("coverage", data.counts.n_episodes, numbers, wanted.assumptions)
 
 
 def _structure(claimed: CertificateFile) -> Structure:

@@ -16,7 +16,13 @@ from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.coverage import Coverage
-from covgame.runs.given import AnyData, From, count_given, load_given, open_given
+from covgame.runs.given import (
+    AnyData,
+    From,
+    count_given,
+    load_given,
+    open_given,
+)
 from covgame.runs.playing import save_answer, to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, check_has_folder
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
@@ -184,9 +190,13 @@ def start(
     )
     opened = open_given(data, environment, source)
     asked = ask(environment, target, settings, source)
+    if opened and asked.growth.needs_stages:
+        from covgame.data.dataset import require_evidence
+
+        require_evidence(opened, environment.horizon)
     model = environment.model
     how = {
-        "stationary": source.stationary,
+        "stationary": source.stationary and not asked.growth.needs_stages,
         "stage_free": asked.growth.stage_free(asked.target),
     }
     settings.size_of(asked.target, **how).require_memory()
@@ -237,7 +247,7 @@ def reopen(
         first = again()
         game = settings.new_game(
             first.target,
-            stationary=source.stationary,
+            stationary=source.stationary and not first.growth.needs_stages,
             allowed=model.transitions.allowed if model else None,
             stage_free=first.growth.stage_free(first.target),
         )

@@ -15,10 +15,11 @@ from covgame.episodes import Block
 from covgame.errors import BadInput, Row
 from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
-from covgame.game.growing import SeenLabels, SeenTransitions, Transition, open_rows
+from covgame.game.growing import SeenGroups, SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
 from covgame.game.size import Size
 from covgame.pac.aliasing import Ways
+from covgame.pac.assumptions import assumptions_of_coverage
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
 from covgame.runs import least
@@ -91,6 +92,7 @@ class Coverage(Run):
         for one in given:
             self.counts.include(one.counts)
         self.steps_before = int(self.counts.visits.sum())
+        self.source = self.source.seeded(self.stream)
         self.game.grow(self.target)
 
     @property
@@ -102,11 +104,17 @@ class Coverage(Run):
         return visits
 
     @property
+    def pools_stages(self) -> bool:
+        """Whether what is learnt at one stage may count for the others."""
+        return self.source.stationary and not self.growth.needs_stages
+
+    @property
     def size(self) -> Size:
         """What the game takes of memory, and of time before an episode."""
         stage_free = self.counts.stage_free
-        stationary = self.source.stationary
-        return self.settings.size_of(self.target, stationary=stationary, stage_free=stage_free)
+        return self.settings.size_of(
+            self.target, stationary=self.pools_stages, stage_free=stage_free
+        )
 
     @property
     def size_words(self) -> str | None:
@@ -154,12 +162,26 @@ class Coverage(Run):
         return self.environment.reading.states is not None
 
     @property
+    def assumptions(self) -> list[str]:
+        """What covering rests on that data cannot show; ``certify`` lists the same."""
+        request, forbidden, avoided = self.growth.request, 0, 0
+        if isinstance(self.source, ExternalSource) and self.source.masks.avoided:
+            avoided = int(self.source.masks.as_array(self.source.shape.states).sum())
+        if self.game.allowed is not None:
+            forbidden = int((~self.game.allowed).sum()) - avoided
+        return assumptions_of_coverage(
+            self.target.shape.horizon,
+            left_out=len(self.unreachable),
+            min_reach=self.settings.min_reach,
+            forbidden=forbidden,
+            avoided=avoided,
+            groups=isinstance(request, SeenGroups),
+            possible=isinstance(request, SeenTransitions) and request.wanted is not None,
+            given=self.given,
+        )
+
+    @property
     def warning(self) -> str | None:
-        if self.growth.rare is not None and self.growth.proves_nothing(self.game):
-            return (
-                "episodes are cut short before the last stage, so that pooled stages prove nothing "
-                "to be rare; --min-reach needs --stage-dependent here"
-            )
         steps = self.steps_before + self.steps_kept if self.source.discovers_states else 0
         if steps < STEPS_TO_JUDGE or 2 * self.n_states <= steps:
             return None
@@ -286,6 +308,7 @@ class Coverage(Run):
                 for state, evidence in self.aliased
             ],
             "by_chance": asdict(self.growth.by_chance) if self.growth.by_chance else None,
+            "assumptions": self.assumptions,
             "warning": self.warning,
             "failure": self.failure,
             "failures": self.failures.to_list(self.names),
@@ -341,7 +364,7 @@ class Coverage(Run):
 
     @property
     def task_seed(self) -> int:
-        return self.settings.seed
+        return self.stream
 
     def next_task(self) -> Task | None:
         if self.done:
@@ -389,7 +412,6 @@ class Coverage(Run):
             **self._wanted_transitions(),
             "left_out_rows": _as_array([row for row, _ in left_out]),
             "left_out_bounds": np.array([bound for _, bound in left_out]),
-            "cut_short": np.array(self.growth.cut_short),
             "cut_off_rows": _as_array(self.growth.cut),
             **(self.ways.arrays() if self.ways else {}),
             **({"by_chance": np.array(astuple(chance))} if chance is not None else {}),
@@ -408,7 +430,7 @@ class Coverage(Run):
             target = _saved_target(arrays, self.source)
             self.game = self.settings.new_game(
                 target,
-                stationary=self.source.stationary,
+                stationary=self.pools_stages,
                 allowed=self.allowed,
                 stage_free=self.counts.stage_free,
             )
@@ -425,7 +447,6 @@ class Coverage(Run):
             self.growth.drop_left_out(self.game)
         self.growth.cut = _as_rows(arrays.get("cut_off_rows", np.zeros((0, 3), dtype=np.int64)))
         with fitting():
-            self.growth.cut_short = bool(arrays.get("cut_short", False))
             if self.ways is not None:
                 self.ways.restore(arrays)
             if self.growth.by_chance is not None:

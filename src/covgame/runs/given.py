@@ -7,10 +7,11 @@ columns and with the state numbers of the run itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covgame.data.draws import Draws
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content
@@ -56,6 +57,11 @@ class Given:
     left_out: int = 0  # steps of episodes that go on beyond the last stage
     rewards: tuple[float, float] = (0.0, 0.0)  # the least and the most that a step has paid
     highest_return: float = 0.0
+    cut_short: bool = False  # whether the environment truncated an episode before the last stage
+    workers: int = 1  # that played them at once
+    set_aside: int = 0  # attempts at episodes that failed and do not count
+    has_ends: bool = True  # whether all episodes say how they went on where they stop
+    draws: Draws = field(default_factory=lambda: Draws("no data"))
     dataset: Dataset | None = None  # until its steps are in the run's folder
 
     @property
@@ -68,9 +74,25 @@ class Given:
         """(H, S, A), or with stages added up, (1, S, A)."""
         return self.counts.visits
 
+    def is_cut_before(self, horizon: int) -> bool:
+        """Whether the environment truncated an episode before the last stage."""
+        del horizon
+        return self.cut_short
+
     def to_dict(self) -> dict[str, Any]:
         """As the answer of a run says it."""
         return {"data": self.name, "episodes": self.episodes, "steps": self.steps}
+
+    def to_file(self) -> dict[str, Any]:
+        """As ``run.json`` has it."""
+        return {
+            **self.to_dict(),
+            "left_out": self.left_out,
+            "digest": self.draws.digest,
+            "stream": self.draws.stream,
+            "workers": self.workers,
+            "set_aside": self.set_aside,
+        }
 
 
 def open_given(data: From | None, environment: Environment, source: Source) -> list[Dataset]:
@@ -79,7 +101,7 @@ def open_given(data: From | None, environment: Environment, source: Source) -> l
         return []
     from covgame.data.dataset import Numbering, check_different, open_data
 
-    numbering = Numbering.of_source(source)
+    numbering = Numbering.of_source(source, environment)
     check_different(data.paths)
     return [
         open_data(path, numbering=numbering, horizon=environment.horizon, columns=data.columns)
@@ -113,6 +135,11 @@ def _given(data: Dataset, shape: Shape, *, stage_free: bool) -> Given:
         data.left_out,
         data.reward_range,
         data.highest_return,
+        data.is_cut_before(shape.horizon),
+        data.workers,
+        data.set_aside,
+        data.has_ends(shape.horizon),
+        data.draws,
         data,
     )
 
@@ -174,19 +201,29 @@ def load_given(folder: RunFolder, shape: Shape, *, stage_free: bool = False) -> 
 def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool) -> Given:
     from covgame.store.reading import RecordedEpisodes
 
-    recorded, steps = RecordedEpisodes(place, shape), 0
+    recorded, steps = RecordedEpisodes(place, shape, open_ends=True), 0
     counts = Counts(shape, pooled=stage_free, stage_free=stage_free)
     for columns in recorded.steps():
-        # Where somebody else broke an episode off, the last step has still shown a state.
-        counts.add_steps(columns, columns["terminated"])
+        counts.add_steps(columns)
         steps += len(columns["stage"])
     if (counts.n_episodes, steps) != (said.episodes, said.steps):
         raise BadInput(
             f"{place} holds {counts.n_episodes:,} episodes of {steps:,} steps, and the run started "
             f"from {said.episodes:,} of {said.steps:,}; put it back from a copy"
         )
-    earned = recorded.reward_range(), recorded.highest_return()
-    return Given(said.data, steps, counts, said.left_out, *earned)
+    return Given(
+        said.data,
+        steps,
+        counts,
+        said.left_out,
+        recorded.reward_range(),
+        recorded.highest_return(),
+        recorded.is_cut_short(),
+        said.workers,
+        said.set_aside,
+        recorded.has_ends(),
+        Draws(said.data, recorded.seeds(), said.stream, said.digest),
+    )
 
 
 def _place(path: Path, number: int) -> Path:

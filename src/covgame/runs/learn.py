@@ -11,7 +11,13 @@ from covgame.failures import OnFailure
 from covgame.jsonfile import check_content
 from covgame.pac.principle import Suprema
 from covgame.runs.algorithms import algorithm_for, pay_of
-from covgame.runs.given import AnyData, From, count_given, load_given, open_given
+from covgame.runs.given import (
+    AnyData,
+    From,
+    count_given,
+    load_given,
+    open_given,
+)
 from covgame.runs.learning_run import Exploration, Identification
 from covgame.runs.playing import to_the_end
 from covgame.runs.refusals import (
@@ -315,6 +321,10 @@ def _opened(
     )
     check_has_confidence_sets(environment, source)
     opened = [] if folder else open_given(data, environment, source)
+    if opened:
+        from covgame.data.dataset import require_evidence
+
+        require_evidence(opened, environment.horizon, rewards=settings.command == "identify")
     first = count_given(opened, environment, source.shape)
     kind = Exploration if settings.command == "explore" else Identification
 

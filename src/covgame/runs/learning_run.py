@@ -14,6 +14,7 @@ from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.pac.assumptions import assumptions_of_claim
 from covgame.pac.certified import Certified, CertifiedExploration, CertifiedIdentification
 from covgame.pac.forecast import Forecast
 from covgame.pac.homogeneity import Parting
@@ -102,6 +103,24 @@ class LearningRun(Run):
         return known
 
     @property
+    def assumptions(self) -> list[str]:
+        """What the certificate rests on that data cannot show; ``certify`` lists the same."""
+        learner = self.algorithm
+        if not isinstance(learner, Certified):
+            return []
+        return assumptions_of_claim(
+            learner.counts.shape,
+            learner.structure,
+            simulated=isinstance(self.source, SimulatedSource),
+            pooled=learner.counts.pooled,
+            stages=learner.stages,
+            rewards=learner.range if isinstance(learner, CertifiedIdentification) else None,
+            given=self.given,
+            set_aside=self.failures.set_aside,
+            recorded=not self.by_counts,
+        )
+
+    @property
     @abstractmethod
     def bounded(self) -> bool:
         """Whether anything is proved yet."""
@@ -123,7 +142,7 @@ class LearningRun(Run):
         self.given = given
         for one in given:
             self._check_paid(one)
-            self.algorithm.start_from(one.counts)
+            self.algorithm.start_from(one.counts, cut_short=one.cut_short)
 
     def _check_paid(self, given: Given) -> None:
         """Bounds on the best policy rest on what steps may pay."""
@@ -151,6 +170,7 @@ class LearningRun(Run):
             **self.findings(),
             "stopped_by": self.stopped,
             "guarantee": self.guarantee,
+            "assumptions": self.assumptions,
             "pooled": self.counts.pooled,
             "parted": asdict(self.parting) if self.parting else None,
             "phases": [phase.to_dict() for phase in self.phases],
@@ -200,7 +220,7 @@ class LearningRun(Run):
 
     @property
     def task_seed(self) -> int:
-        return episode_seed(self.settings.seed, TASKS, self.n_tasks)
+        return episode_seed(self.stream, TASKS, self.n_tasks)
 
     @property
     def needs_episodes(self) -> bool:

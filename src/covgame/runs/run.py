@@ -7,6 +7,7 @@ them, the players are chosen in ``players``, and ``saving`` writes down what the
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from covgame.names import Names
 from covgame.notebook import facts_table
 from covgame.pac.tasks import Task
 from covgame.players.by_counts import MOST_EPISODES
+from covgame.rng import episode_seed
 from covgame.runs.given import Given
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 Source = SimulatedSource | ExternalSource
 Arrays = Mapping[str, npt.NDArray[Any]]
 StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "failed"]
+
+GIVEN_STREAM = 5
+"""The stream of random numbers that gives every set of given data its own seed."""
 
 
 class Settings(Protocol):
@@ -191,6 +196,27 @@ class Run(ABC):
         return ""
 
     # -------------------------------------------------------------------------- what all have
+
+    @property
+    def stream(self) -> int:
+        """The seed of all random numbers: the one in the settings, mixed with the given data.
+
+        A run that starts from the episodes of an earlier one must not repeat their draws.
+        """
+        if not self.given:
+            return self.settings.seed
+        digests = "".join(str(one.draws.digest) for one in self.given)
+        digest = hashlib.sha256(digests.encode()).digest()
+        return episode_seed(self.settings.seed, GIVEN_STREAM, int.from_bytes(digest[:8], "big"))
+
+    @property
+    def stream_name(self) -> str | None:
+        """Names the random numbers of a simulated run; environments record a seed per episode."""
+        if not isinstance(self.source, SimulatedSource):
+            return None
+        kind = "cover" if self.ONE_TASK else "tasks"
+        about = (self.environment.name, self.source.shape.hsa, kind, self.stream)
+        return hashlib.sha256(repr(about).encode()).hexdigest()
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw the run.

@@ -63,8 +63,9 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
     if isinstance(run.source, ExternalSource):
         about["size"] = _size_of(run.source)
         about |= run.source.spaces() if run.source.keeps_observations else {}
-    given = [{**one.to_dict(), "left_out": one.left_out} for one in run.given]
-    manifest = {**about, **run.manifest(), "given": given, "versions": versions()}
+    given = [one.to_file() for one in run.given]
+    about |= {**run.manifest(), "stream": run.stream_name, "given": given}
+    manifest = {**about, "versions": versions()}
     if out is not None and not str(out):
         raise BadInput("--out names the folder of a run, and is empty; leave it out, or name one")
     path = Path(out) if out is not None else fresh_folder(environment.name)

@@ -26,24 +26,21 @@ Facts = list[tuple[str, str]]
 MAPPED = "each state of the map may stand for many real ones; a visit to any of them counts"
 """What covering means where states are somebody's map of observations."""
 
-NOT_AHEAD = (
-    "the data given are whole episodes of this environment, none left out because of its outcome"
-)
-"""What a certificate takes for granted of data that others collected."""
-
 SHOWN = 10
 WIDEST_MAP = 16
 PHASES_SHOWN = 12
 KINDS_SHOWN = 5
 LONGEST_WAY = 20
 
-WITHOUT_FAILURES = "the environment behaves the same in episodes that failed, which were set aside"
-"""What a certificate takes for granted where failures were not recorded as ends of episodes."""
-
 
 def as_lines(facts: Sequence[tuple[str, str]]) -> list[str]:
     """A label and what there is to say, line by line."""
     return [f"{label:<12} {plain(value)}" for label, value in facts]
+
+
+def assumed_facts(assumptions: Sequence[str]) -> Facts:
+    """What a claim rests on, one line each."""
+    return [("assumed" if not place else "", one) for place, one in enumerate(assumptions)]
 
 
 # --------------------------------------------------------------------------------- cover
@@ -150,6 +147,8 @@ def _extent(run: Coverage) -> str:
         return _transitions(run)
     rows = kind_of_rows(run.target)
     wanted = f"{number(run.target.counts.sum())} visits"
+    if run.covered and run.unreachable and not len(run.target):
+        return "nothing: all rows are below --min-reach"
     if run.covered:
         return f"all {len(run.target):,} {rows}, {wanted}"
     request = run.growth.request
@@ -298,10 +297,8 @@ def learning_facts(run: LearningRun) -> Facts:
         *run.conclusions(),
         ("guarantee", run.guarantee),
     ]
-    if run.given and run.bounded:
-        facts.append(("assumed", NOT_AHEAD))
-    if run.bounded and any(one.then == "set aside" for one in run.failures):
-        facts.append(("assumed", WITHOUT_FAILURES))
+    if run.bounded:
+        facts += assumed_facts(run.assumptions)
     facts += failure_facts(run)
     if run.parting is not None:
         facts.append(("stages", _parted(run.parting)))

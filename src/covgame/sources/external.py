@@ -256,13 +256,18 @@ class ExternalSource:
         return failed > went_well
 
     def _ended_there(self, failure: Failure, taken: _Unfinished) -> Episode:
-        """A failure as the end of an episode, which pays nothing and shows no state."""
+        """A failure as the end of an episode, which shows no state.
+
+        It pays nothing, or as little as the range of rewards allows.
+        """
         steps = taken.steps[: len(taken.path) - 1]
+        low, high = self.pay.rewards or (0.0, 0.0)
+        reward = min(max(0.0, low), high)
         kept = None
         if self.keep is not None:
             kept = [*taken.kept[: len(taken.path)], None]
         return Episode.of_steps(
-            [*steps, (*taken.path[-1], 0.0, END)], seed=failure.seed, observations=kept
+            [*steps, (*taken.path[-1], reward, END)], seed=failure.seed, observations=kept
         )
 
     def _play(

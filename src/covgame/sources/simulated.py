@@ -67,6 +67,10 @@ class SimulatedSource:
         """Whether the model is the same at every stage."""
         return self.model.transitions.stationary
 
+    def seeded(self, seed: int) -> SimulatedSource:
+        """The same model with other episodes."""
+        return SimulatedSource(self.model, seed)
+
     def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
         """One episode. Each step uses three numbers: action, successor, reward."""
         H, S, A = self.shape.hsa

@@ -216,9 +216,13 @@ def write_shard(
 
 
 def table_of_columns(columns: Mapping[str, npt.NDArray[np.generic]]) -> pa.Table:
-    """Steps by the names of their columns."""
+    """Steps by the names of their columns, with their seeds where some are recorded."""
     kinds = {field.name: field.type.to_pandas_dtype() for field in SCHEMA}
-    return pa.table([columns[name].astype(kind) for name, kind in kinds.items()], schema=SCHEMA)
+    table = pa.table([columns[name].astype(kind) for name, kind in kinds.items()], schema=SCHEMA)
+    seeds: npt.NDArray[np.int64] = columns["seed"].astype(np.int64)
+    if (seeds >= 0).any():
+        table = table.append_column(SEED, pa.array(seeds))
+    return table
 
 
 def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) -> pa.Table:

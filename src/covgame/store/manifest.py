@@ -30,6 +30,10 @@ class GivenFile(BaseModel):
     episodes: Index
     steps: Index
     left_out: Index = 0
+    digest: Annotated[str, Field(strict=True)] = ""
+    workers: Positive = 1
+    set_aside: Index = 0
+    stream: Annotated[str, Field(strict=True)] | None = None
 
 
 class SizeFile(BaseModel):

@@ -112,8 +112,11 @@ class RecordedEpisodes:
         shape: Shape,
         names: Names | None = None,
         space: Space | None = None,  # of observations that were kept, as run.json has it
+        *,
+        open_ends: bool = False,  # data of others may stop before an episode is over
     ) -> None:
         self.folder, self.shape, self.names = folder, shape, names or Names()
+        self.open_ends = open_ends
         self.space = space
         self.shards = shards(folder)
         self.first = [_first_episode(path) for path in self.shards]
@@ -257,7 +260,7 @@ class RecordedEpisodes:
             ("stage", stage != counted),
             ("state", ~chained),
             ("terminated", steps["terminated"] & steps["truncated"]),
-            ("truncated", over != ends),
+            ("truncated", over & ~ends if self.open_ends else over != ends),
         ):
             _refuse_any(path, column, wrong, steps, "so that the steps do not make up episodes")
 
@@ -282,13 +285,34 @@ class RecordedEpisodes:
         """Whether one of the episodes ``first`` to ``last`` - 1 was, before the last stage."""
         return any(_cut_short(steps, self.shape).any() for steps in self.steps(first, last))
 
+    def seeds(self) -> IntArray:
+        """What the environment was reset with, sorted, each once; empty if it is not recorded."""
+        found = [
+            table["seed"].to_numpy()[table["stage"].to_numpy() == 0]
+            for table in self.tables()
+            if "seed" in table.column_names
+        ]
+        known = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+        return known[known >= 0]
+
+    def has_ends(self) -> bool:
+        """Whether every episode that stops before the last stage says how it went on."""
+        last_stage = self.shape.horizon - 1
+        for steps in self.steps():
+            over = steps["terminated"] | steps["truncated"]
+            last = np.append(steps["stage"][1:] == 0, True)
+            unsaid = last & ~over & (steps["next_state"] < 0) & (steps["stage"] < last_stage)
+            if unsaid.any():
+                return False
+        return True
+
     def counts(
         self, *, pooled: bool, stage_free: bool = False, first: int = 0, last: int | None = None
     ) -> Counts:
         """What a learner counts of the episodes ``first`` to ``last`` - 1."""
         counts = Counts(self.shape, pooled=pooled, stage_free=stage_free)
         for steps in self.steps(first, last):
-            counts.add_steps(steps, steps["terminated"] | _cut_short(steps, self.shape))
+            counts.add_steps(steps)
         return counts
 
 
