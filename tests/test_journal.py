@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import covgame as cg
+from covgame.data.dataset import open_data
 from covgame.errors import BadInput
 from covgame.store import journal as journals
 from covgame.store.episodes import recorded_episodes
@@ -128,6 +129,68 @@ def as_killed(path: Path, whole: RunFolder, number: int) -> None:
         names = (keys[:known], (labels or [])[:known]) if keys else ([], [])
         journal.add(episode.number, episode.as_counted(run.source.shape.horizon), *names)
     os.close(journal.file)
+
+
+def killed_after(tmp_path: Path, sealed: int, played: int | None = None) -> tuple[Path, Any]:
+    """(a run that was killed, the same run played out): what is not sealed is in its journal."""
+    whole = cg.cover(Door, "uniform:20/pair", seed=4, out=tmp_path / "whole")
+    path = tmp_path / "run"
+    if sealed == 0:
+        shutil.copytree(tmp_path / "whole", path)
+        as_killed(path, RunFolder.open(tmp_path / "whole"), whole.n_episodes)
+        (path / "episodes").mkdir()
+        return path, whole
+    cg.cover(Door, "uniform:20/pair", seed=4, max_episodes=sealed, out=path)
+    (path / "result.json").unlink()
+    named = len((RunFolder.open(path).load_states() or ([], []))[0])
+    keys, labels = RunFolder.open(tmp_path / "whole").load_states() or ([], [])
+    journal = Journal(path)
+    journal.named = named
+    for episode in list(whole.episodes())[sealed:played]:
+        named = max(named, int(episode.state.max()) + 1, int(episode.next_state.max()) + 1)
+        journal.add(
+            episode.number, episode.as_counted(Door.horizon), keys[:named], (labels or [])[:named]
+        )
+    os.close(journal.file)
+    return path, whole
+
+
+@pytest.mark.parametrize("sealed", [0, 1, 7])
+def test_every_reader_sees_the_journal(sealed: int, tmp_path: Path) -> None:
+    """Also while another process holds the lock; and reading leaves the folder as it was."""
+    path, whole = killed_after(tmp_path, sealed)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    with WriteLock(path):
+        for data in (path, path / "episodes"):
+            found = cg.audit(data, "uniform:20/pair")
+            assert found.to_dict()["episodes"] == whole.n_episodes
+            assert found.covered
+        out = tmp_path / f"{sealed}.csv"
+        assert cg.export(path, to="csv", out=out).episodes == whole.n_episodes
+        assert cg.audit(out, "uniform:20/pair").covered
+        assert cg.certify(path).episodes == whole.n_episodes
+        run = cg.load(path)
+        assert run.n_episodes == len(list(run.episodes())) == whole.n_episodes
+        more = cg.cover(
+            Door, "uniform:20/pair", start_from=path, max_episodes=1, out=tmp_path / "more"
+        )
+        assert more.given[0].episodes == whole.n_episodes
+        assert cg.audit(tmp_path / "more/given/00", "uniform:20/pair").covered
+        with pytest.raises(BadInput, match="named twice"):
+            cg.audit([path, path / "episodes"], "uniform:20/pair")
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_a_dataset_stays_the_same_while_its_run_goes_on(tmp_path: Path) -> None:
+    """What was in the journal is in a shard when it is read again, and more episodes follow."""
+    path, whole = killed_after(tmp_path, 5, 20)
+    data = open_data(path)
+    assert data.n_episodes == 20
+    assert recover(RunFolder.open(path)).episodes == 15
+    assert data.counts(data.shape, pooled=True).n_episodes == 20
+    with pytest.warns(UserWarning, match="counted again"):
+        assert cg.resume(path, env=Door, max_episodes=1000).n_episodes == whole.n_episodes > 20
+    assert data.counts(data.shape, pooled=True).n_episodes == 20
 
 
 def test_what_is_torn_does_not_count(tmp_path: Path) -> None:

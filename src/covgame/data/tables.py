@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,10 @@ from covgame.data import steps
 from covgame.data.steps import BORDERS, COLUMNS, AnyArray, Chunk
 from covgame.errors import BadInput
 from covgame.names import closest
+from covgame.store.episodes import SCHEMA
+from covgame.store.folder import GIVEN, RunFolder
+from covgame.store.reading import StepTables
+from covgame.store.trust import resume_command
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv",
@@ -83,6 +88,35 @@ class TableReader:
     def _replaced(self, ours: str) -> bool:
         """Where somebody says what a state is made of, a next_state of another kind is none."""
         return ours == "next_state" and "state" in self.columns
+
+
+@dataclass(frozen=True)
+class RunReader:
+    """The steps of a run, those that are still in its journal included."""
+
+    steps: StepTables
+    raw = False
+
+    @classmethod
+    def of(cls, folder: RunFolder, path: Path) -> RunReader:
+        """The episodes of a run, or those of the data at ``path`` that it was started from."""
+        is_given = Path(os.path.realpath(path)).parent.name == GIVEN
+        found = StepTables(path if is_given else folder)
+        if not found.n_episodes:
+            why = f"{path} holds no episodes yet: {resume_command(folder)}"
+            if not folder.episodes.is_dir():
+                why = (
+                    f"{path} holds no episodes; a run of --play counts keeps none, play it with "
+                    "--play exact"
+                )
+            raise BadInput(why)
+        return cls(found)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rows; every run has the same columns."""
+        called = {name: name for name in SCHEMA.names}
+        for path, table in self.steps.tables():
+            yield Chunk(str(path), 0, {name: table[name].to_numpy() for name in called}, called)
 
 
 def _check_single(path: Path, there: Sequence[str], called: Mapping[str, str]) -> None:
