@@ -26,6 +26,10 @@ ANSWERED = "covgame.answered"
 """Whether the command has given its answer."""
 
 
+PROCESS = "covgame.process"
+"""The process of the command: children that foreign code has forked give no answers."""
+
+
 def fail(error: Exception) -> NoReturn:
     """Say what went wrong in one sentence on standard error, and exit with its code."""
     if isinstance(error, BrokenPipeError):
@@ -73,6 +77,8 @@ def answer_interrupted() -> None:
 def answer_with(text: str) -> None:
     """What a command was asked for, on standard output."""
     context = click.get_current_context(silent=True)
+    if context and PROCESS in context.meta:
+        context.meta[PROCESS].check()
     click.echo(text, file=context.meta.get(ANSWERS) if context else None)
     if context:
         context.meta[ANSWERED] = True

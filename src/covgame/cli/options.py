@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from covgame.cli.completion import complete_env, complete_target
-from covgame.cli.messages import DEBUG, fail, kept_for_answers, leave_interrupted
+from covgame.cli.messages import DEBUG, PROCESS, fail, kept_for_answers, leave_interrupted
 from covgame.errors import BadInput
+from covgame.interruption import OneProcess
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -63,7 +64,7 @@ def common_options(command: Command) -> Command:
         try:
             if context.invoked_subcommand is not None:  # which gives the answer
                 return command(*args, **kwargs)
-            with kept_for_answers():
+            with kept_for_answers(), OneProcess() as context.meta[PROCESS]:
                 return _unless_interrupted(command, *args, **kwargs)
         except Exception as error:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from covgame.errors import BadInput, StorageFailed
+from covgame.interruption import OneProcess
 from covgame.store.files import open_file
 
 try:
@@ -35,6 +36,7 @@ class WriteLock:
 
     def __init__(self, folder: Path, patience: float = PATIENCE) -> None:
         self.file: int | None = None
+        self.process = OneProcess()
         try:
             self.file = open_file(folder / NAME)
         except StorageFailed as error:
