@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import random
@@ -9,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,14 +20,16 @@ import numpy as np
 import pytest
 
 import covgame as cg
+from covgame import locks
 from covgame.data.dataset import open_data
-from covgame.errors import BadInput
+from covgame.errors import BadInput, CovgameWarning
 from covgame.store import journal as journals
 from covgame.store.episodes import recorded_episodes
 from covgame.store.folder import RunFolder
 from covgame.store.journal import Journal, read_journal, recover
 from covgame.store.lock import WriteLock
 from tests.doors import Door
+from tests.test_cli import covgame
 
 LOGGING = '''
 import os, random, time
@@ -325,3 +330,37 @@ def test_a_lock_that_nobody_has_any_more_is_free(tmp_path: Path) -> None:
     lock = WriteLock(tmp_path, patience=0.0)
     assert lock.file is not None
     lock.release()
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One warning, however many locks are missing."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(locks, "_warned", threading.Event())
+    with pytest.warns(CovgameWarning, match="has no locks"):
+        assert cg.cover("grid", "uniform:2/pair", out=tmp_path / "grid").covered
+    assert cg.cover(Door, "uniform:2/pair", out=tmp_path / "door").covered  # no further warning
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_a_command_on_a_file_system_without_locks(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import errno, fcntl\n"
+        "def refuse(*_): raise OSError(errno.ENOLCK, 'No locks available')\n"
+        "fcntl.flock = fcntl.lockf = refuse\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+    asked = ("cover", "grid", "--target", "uniform:2/pair", "--out", "run", "--json", *options)
+    done = covgame(*asked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["covered"]
+    assert done.stderr.count("has no locks") == (0 if options else 1)
+    assert "Warning" not in done.stderr  # a sentence of ours, and no place in a file

@@ -6,12 +6,13 @@ import contextlib
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
-from covgame.errors import CovgameError
+from covgame.errors import CovgameError, CovgameWarning
 from covgame.plain import plain_page
 from covgame.plain import sentence as one_line
 
@@ -127,6 +128,29 @@ def say_unless(quiet: bool, sentence: str | None) -> None:
     """The same, if there is something to say and somebody wants to hear it."""
     if sentence and not quiet:
         say(sentence)
+
+
+@contextlib.contextmanager
+def warnings_as_messages(*, quiet: bool) -> Iterator[None]:
+    """While a command works, our own warnings are messages like any other."""
+    with warnings.catch_warnings():
+        as_python_does = warnings.showwarning
+
+        def show_warning(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, CovgameWarning):
+                say_unless(quiet, str(message))
+            else:
+                as_python_does(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show_warning
+        yield
 
 
 def show(page: str) -> None:

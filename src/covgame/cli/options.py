@@ -11,7 +11,14 @@ from typing import Any, TypeVar
 import click
 
 from covgame.cli.completion import complete_env, complete_target
-from covgame.cli.messages import DEBUG, PROCESS, fail, kept_for_answers, leave_interrupted
+from covgame.cli.messages import (
+    DEBUG,
+    PROCESS,
+    fail,
+    kept_for_answers,
+    leave_interrupted,
+    warnings_as_messages,
+)
 from covgame.errors import BadInput
 from covgame.interruption import OneProcess
 
@@ -64,7 +71,11 @@ def common_options(command: Command) -> Command:
         try:
             if context.invoked_subcommand is not None:  # which gives the answer
                 return command(*args, **kwargs)
-            with kept_for_answers(), OneProcess() as context.meta[PROCESS]:
+            with (
+                warnings_as_messages(quiet=bool(kwargs.get("quiet"))),
+                kept_for_answers(),
+                OneProcess() as context.meta[PROCESS],
+            ):
                 return _unless_interrupted(command, *args, **kwargs)
         except Exception as error:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):

@@ -95,7 +95,7 @@ def _loaded(
     """
     recovered, dropped = _recovered(folder) if seal else (0, 0)
     # Before the states are read: another process may be adding both.
-    steps = _steps_in(folder) if "size" in folder.manifest else None
+    steps = _step_tables(folder) if "size" in folder.manifest else None
     if folder.manifest.get("command") in ("explore", "identify"):
         begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
     else:
@@ -249,7 +249,7 @@ def _recovered(folder: RunFolder) -> tuple[int, int]:
     return recover(folder)
 
 
-def _steps_in(folder: RunFolder) -> StepTables:
+def _step_tables(folder: RunFolder) -> StepTables:
     from covgame.store.reading import StepTables
 
     return StepTables(folder)
@@ -268,7 +268,7 @@ def _take_up(folder: RunFolder, begin: Callable[[], Run], steps: StepTables | No
         return run
     from covgame.store.reading import RecordedEpisodes
 
-    steps = steps or _steps_in(folder)
+    steps = steps or _step_tables(folder)
     try:
         _restore(run, folder)
         if run.n_episodes == steps.n_episodes:

@@ -207,11 +207,11 @@ class RunFolder:
         """
         if not (self.place / JOURNAL).is_file():
             return self._saved_states()
-        from covgame.store.journal import read_journal, with_new_states
+        from covgame.store.journal import add_new_states, read_journal
 
         # The journal first: states are saved before their episodes are removed from it.
         entries = list(read_journal(inside(self.place, JOURNAL)))
-        return with_new_states(self._saved_states(), entries)
+        return add_new_states(self._saved_states(), entries)
 
     def _saved_states(self) -> tuple[list[str], list[str] | None] | None:
         if not (self.place / STATES).is_file():

@@ -139,7 +139,7 @@ def read_journal(path: Path) -> Iterator[Entry]:
             raise BadInput(f"{path} is no journal of a run ({error}); remove it") from error
 
 
-def unsealed(path: Path, entries: Sequence[Entry], sealed: int) -> list[Entry]:
+def unsealed_entries(path: Path, entries: Sequence[Entry], sealed: int) -> list[Entry]:
     """The entries after the ``sealed`` episodes that shards hold; they have to follow on them."""
     found = [one for one in entries if one.number >= sealed]
     if [one.number for one in found] != list(range(sealed, sealed + len(found))):
@@ -150,7 +150,7 @@ def unsealed(path: Path, entries: Sequence[Entry], sealed: int) -> list[Entry]:
     return found
 
 
-def with_new_states(known: States | None, entries: Iterable[Entry]) -> States | None:
+def add_new_states(known: States | None, entries: Iterable[Entry]) -> States | None:
     """(keys, labels) of the states in ``known``, and of those that only journal entries name."""
     keys, labels = known if known is not None else ([], [])
     labels = list(labels) if labels is not None else list(keys)
@@ -216,7 +216,7 @@ def recover(folder: RunFolder) -> Recovered:
         found = list(read_journal(path))
         size = path.stat().st_size if path.is_file() else 0  # whoever wrote it may be done by now
         dropped = size - (found[-1].end if found else len(START))
-        entries = unsealed(path, found, sealed)
+        entries = unsealed_entries(path, found, sealed)
         if entries:
             states = folder.load_states()  # those of the journal included
             if states is not None:

@@ -33,7 +33,7 @@ from covgame.store.episodes import (
 )
 from covgame.store.files import inside
 from covgame.store.folder import JOURNAL, RunFolder
-from covgame.store.journal import Entry, read_journal, unsealed
+from covgame.store.journal import Entry, read_journal, unsealed_entries
 from covgame.store.observations import Space, arrow_type, joined, one_by_one, values_of
 from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
 
@@ -132,7 +132,7 @@ class StepTables:
         self.first = [0, *(_last_episode(path) + 1 for path in self.paths[:-1])][: len(self.paths)]
         self.n_episodes = sealed = recorded_episodes(self.folder)
         self._unsealed: pa.Table | None = None
-        if entries and (new := unsealed(journal, entries, sealed)):
+        if entries and (new := unsealed_entries(journal, entries, sealed)):
             self.paths.append(journal)
             self.first.append(sealed)
             self.n_episodes += len(new)
