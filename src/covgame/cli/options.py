@@ -84,7 +84,7 @@ def common_options(command: Command) -> Command:
 
     for option in (
         click.option("--debug", is_flag=True, help="Show the traceback of an error."),
-        click.option("--quiet", is_flag=True, help="Print no messages on standard error."),
+        click.option("--quiet", is_flag=True, help="Print nothing but errors on standard error."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ):
         guarded = option(guarded)
