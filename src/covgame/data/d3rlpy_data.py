@@ -20,7 +20,7 @@ import numpy as np
 from covgame.data import steps
 from covgame.data.dataset import Origin
 from covgame.data.gathering import StoredEpisode, gathered
-from covgame.data.hdf5 import DAMAGED, open_hdf5
+from covgame.data.hdf5 import DAMAGED, member, open_hdf5
 from covgame.data.steps import AnyArray, Chunk
 from covgame.errors import BadInput
 
@@ -132,26 +132,29 @@ class _Hdf5:
     def chunks(self) -> Iterator[Chunk]:
         with open_hdf5(self.path) as file:
             try:
-                if "num_episodes" in file:
-                    yield from gathered(self._episodes(file), CALLED)
+                episodes = member(file, "num_episodes")
+                if episodes is not None:
+                    yield from gathered(self._episodes(file, int(episodes[()])), CALLED)
                     return
-                called = _there(self.path, file)
+                called = _there(self.path, set(file))
+                arrays = {ours: member(file, theirs) for ours, theirs in called.items()}
                 yield from _slices(
                     self.path,
-                    {ours: file[theirs] for ours, theirs in called.items()},
+                    arrays,
                     called,
-                    lambda name, row, size: file[called[name]][row : row + size],
+                    lambda name, row, size: arrays[name][row : row + size],
                 )
             except DAMAGED as error:
                 raise BadInput(f"{self.path} cannot be read: {error}") from error
 
-    def _episodes(self, file: Any) -> Iterator[StoredEpisode]:
-        for number in range(int(file["num_episodes"][()])):
+    def _episodes(self, file: Any, episodes: int) -> Iterator[StoredEpisode]:
+        for number in range(episodes):
             columns: dict[str, AnyArray] = {}
-            for ours, theirs in IN_EPISODES.items():
-                if f"{theirs}_{number}" not in file:
+            for ours, theirs in (*IN_EPISODES.items(), ("terminated", "terminated")):
+                stored = member(file, f"{theirs}_{number}")
+                if stored is None:
                     raise BadInput(f"{self.path}, episode {number}: it has no {theirs}")
-                columns[ours] = file[f"{theirs}_{number}"][()]
+                columns[ours] = stored[()]
             ends = np.zeros(len(columns["action"]), dtype=np.bool_)
-            ends[-1:] = bool(file[f"terminated_{number}"][()])
+            ends[-1:] = bool(columns["terminated"])
             yield StoredEpisode(str(self.path), number, columns | {"terminated": ends})
