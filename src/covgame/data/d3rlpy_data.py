@@ -23,6 +23,7 @@ from covgame.data.gathering import StoredEpisode, gathered
 from covgame.data.hdf5 import DAMAGED, member, open_hdf5
 from covgame.data.steps import AnyArray, Chunk
 from covgame.errors import BadInput
+from covgame.memory import check_expansion
 
 CALLED = {
     "state": "observations", "action": "actions", "reward": "rewards", "terminated": "terminals",
@@ -84,6 +85,8 @@ class _Npz:
                 files = [name for name in archive.namelist() if name.endswith(ENDING)]
                 names = {name.removesuffix(ENDING) for name in files}
                 called = _there(self.path, names)
+                members = [archive.getinfo(f"{theirs}{ENDING}") for theirs in called.values()]
+                check_expansion(self.path, sum(one.file_size for one in members))
                 streams = {
                     ours: _Stream(stack.enter_context(archive.open(f"{theirs}{ENDING}")))
                     for ours, theirs in called.items()

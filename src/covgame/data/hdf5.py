@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from covgame.errors import BadInput, MissingExtra
+from covgame.memory import check_expansion
 
 DAMAGED = (
     OSError, ValueError, EOFError, LookupError, TypeError, AttributeError, OverflowError,
@@ -66,6 +67,8 @@ def member(group: Any, name: str, *, most_links: int = MOST_LINKS) -> Any:
         _refuse(group, name, "stored in another file")
     if not _is_group(found) and found.is_virtual:
         _refuse(group, name, "a virtual dataset, a view of other files")
+    if not _is_group(found):
+        check_expansion(Path(group.file.filename), found.nbytes)
     return found
 
 

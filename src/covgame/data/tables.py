@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
@@ -187,13 +188,32 @@ def _opened(path: Path) -> Iterator[_Table]:
         parse = pa.csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         options = pa.csv.ReadOptions(block_size=CSV_BLOCK)
         with pa.csv.open_csv(path, read_options=options, parse_options=parse) as reader:
-            yield _Table(reader.schema.names, lambda _: reader)
+            yield _Table(reader.schema.names, lambda _: map(_unescape_formulas, reader))
     elif kind == "feather":
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
             numbers = range(file.num_record_batches)
             yield _Table(file.schema.names, lambda _: (file.get_batch(i) for i in numbers))
     else:
         raise BadInput(f"{path} is no table that covgame reads: {', '.join(SUFFIXES)}")
+
+
+FORMULA = r"'*[=+\-@\t\r\n]"
+"""How texts begin that spreadsheets take for formulas, and those that we have escaped."""
+
+
+def escape_formulas(texts: Any) -> Any:
+    """Arrow texts for a CSV file, with a single quote before those that are taken for formulas."""
+    is_formula = pc.match_substring_regex(texts, f"^{FORMULA}")
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
+
+
+def _unescape_formulas(batch: Any) -> Any:
+    """The rows of a CSV file without the quotes of ``escape_formulas``."""
+    for number, column in enumerate(batch.columns):
+        if pa.types.is_string(column.type):
+            texts = pc.replace_substring_regex(column, f"^'({FORMULA})", r"\1")
+            batch = batch.set_column(number, batch.schema.field(number), texts)
+    return batch
 
 
 def _width(about: Any) -> int:
