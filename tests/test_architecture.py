@@ -22,6 +22,7 @@ BASE = {
     "failures",
     "interruption",
     "imports",
+    "locks",
     "names",
     "notebook",
     "plain",

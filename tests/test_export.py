@@ -70,6 +70,53 @@ def test_csv_has_a_row_per_step_with_labels(here: Path) -> None:
     assert {step["next_state"] for step in steps if step["terminated"]} == {-1}
 
 
+FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-2", "@SUM(1)", "'=quoted", "''-2", "plain", "it's")
+
+
+class Formulas:
+    """States and actions that a spreadsheet would compute."""
+
+    actions, horizon = ("=1+1", "-1", "go"), 4
+
+    def reset(self, seed: int) -> str:
+        self.rng = np.random.default_rng(seed)
+        return FORMULAS[0]
+
+    def step(self, action: str) -> tuple[str, float, bool]:
+        return FORMULAS[self.rng.integers(len(FORMULAS))], -1.5, False
+
+
+def test_csv_has_no_formulas(here: Path) -> None:
+    """A quote before those that would be some; covgame reads them as they were."""
+    run = cg.cover(Formulas, "uniform:9/pair", out=here / "run")
+    cg.export(run, to="csv", out="steps.csv")
+    rows, steps = read_csv("steps.csv"), steps_of(run)
+    names, labels = run.names, ("state_label", "next_state_label", "action_label")
+    assert set(names.states or ()) == set(FORMULAS)
+    assert not any(row[name].startswith(("=", "+", "-", "@")) for row in rows for name in labels)
+    for row, step in zip(rows, steps, strict=True):
+        label = names.state(step["state"])
+        is_formula = label.lstrip("'").startswith(("=", "+", "-", "@"))
+        assert row["state_label"] == (f"'{label}" if is_formula else label)
+        assert (row["reward"], row["state"]) == ("-1.5", str(step["state"]))
+    columns = {"state": "state_label", "next_state": "next_state_label", "action": "action_label"}
+    read = cg.audit("steps.csv", "uniform:9/pair", columns=columns)
+    assert sorted(read.names.states or ()) == sorted(FORMULAS)
+    assert set(read.names.actions or ()) == set(Formulas.actions)
+    assert read.covered
+    again = cg.audit("steps.csv", "uniform:9/pair", env=Formulas, columns=columns)
+    assert (again.evidence.apart.visits.sum(axis=0) > 0).sum() == 3 * len(FORMULAS)
+
+
+def test_csv_has_no_formulas_among_texts_that_were_kept() -> None:
+    """Texts of a space are any text; what has no space is JSON, where -2 is a number."""
+    table = pa.table({"observation": ["=1", "-2", "a"], "reward": [-1.0, 0.0, 1.0]})
+    assert to_csv._flat(table, {}, is_free_text=True)["observation"].to_pylist() == [
+        "'=1", "'-2", "a",
+    ]  # fmt: skip
+    assert to_csv._flat(table, {}).equals(table)
+
+
 def test_csv_has_seeds_and_no_labels_where_there_are_none(here: Path) -> None:
     run = lake_run(here)
     cg.export(run, to="csv", out="steps.csv")

@@ -124,6 +124,42 @@ def test_a_disk_that_fills_up_on_the_way(rooms: Path) -> None:
     assert limited(100, *asked, "--out", "other", cwd=rooms).returncode == 2
 
 
+@pytest.mark.parametrize("env", ["py:rooms:Rooms", "riverswim:states=30,horizon=60"])
+def test_quiet_says_what_is_wrong_with_the_disk(env: str, rooms: Path) -> None:
+    asked = ("cover", env, "--target", "uniform:40/pair", "--out", "run", "--json", "--quiet")
+    done = limited(6000, *asked, cwd=rooms)
+    assert done.returncode == 4, done.stderr
+    assert json.loads(done.stdout)["stopped"] == "failed"
+    assert len(done.stderr.splitlines()) == 1
+    assert "make room on the disk; everything is saved" in done.stderr
+
+
+DYING = """
+import os
+
+class Dying:
+    actions, horizon = 2, 3
+
+    def reset(self, seed):
+        return 0
+
+    def step(self, action):
+        if action == 1:
+            {deed}
+        return 0, 0.0, False
+"""
+
+
+@pytest.mark.parametrize(("deed", "words"), [("1 / 0", "ZeroDivisionError"), ("os._exit(7)", "7")])
+def test_quiet_says_what_is_wrong_with_the_environment(deed: str, words: str, rooms: Path) -> None:
+    (rooms / "dying.py").write_text(DYING.format(deed=deed))
+    asked = ("cover", "py:dying:Dying", "--target", "uniform:3/pair", "--out", "run", "--quiet")
+    done = covgame(*asked, cwd=rooms)
+    assert done.returncode == 4
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr
+
+
 @pytest.mark.parametrize("play", ["exact", "counts"])
 def test_a_full_disk_under_a_simulated_run(
     play: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always_saved: None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import random
@@ -9,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,13 +20,16 @@ import numpy as np
 import pytest
 
 import covgame as cg
-from covgame.errors import BadInput
+from covgame import locks
+from covgame.data.dataset import open_data
+from covgame.errors import BadInput, CovgameWarning
 from covgame.store import journal as journals
 from covgame.store.episodes import recorded_episodes
 from covgame.store.folder import RunFolder
 from covgame.store.journal import Journal, read_journal, recover
 from covgame.store.lock import WriteLock
 from tests.doors import Door
+from tests.test_cli import covgame
 
 LOGGING = '''
 import os, random, time
@@ -128,6 +134,68 @@ def as_killed(path: Path, whole: RunFolder, number: int) -> None:
         names = (keys[:known], (labels or [])[:known]) if keys else ([], [])
         journal.add(episode.number, episode.as_counted(run.source.shape.horizon), *names)
     os.close(journal.file)
+
+
+def killed_after(tmp_path: Path, sealed: int, played: int | None = None) -> tuple[Path, Any]:
+    """(a run that was killed, the same run played out): what is not sealed is in its journal."""
+    whole = cg.cover(Door, "uniform:20/pair", seed=4, out=tmp_path / "whole")
+    path = tmp_path / "run"
+    if sealed == 0:
+        shutil.copytree(tmp_path / "whole", path)
+        as_killed(path, RunFolder.open(tmp_path / "whole"), whole.n_episodes)
+        (path / "episodes").mkdir()
+        return path, whole
+    cg.cover(Door, "uniform:20/pair", seed=4, max_episodes=sealed, out=path)
+    (path / "result.json").unlink()
+    named = len((RunFolder.open(path).load_states() or ([], []))[0])
+    keys, labels = RunFolder.open(tmp_path / "whole").load_states() or ([], [])
+    journal = Journal(path)
+    journal.named = named
+    for episode in list(whole.episodes())[sealed:played]:
+        named = max(named, int(episode.state.max()) + 1, int(episode.next_state.max()) + 1)
+        journal.add(
+            episode.number, episode.as_counted(Door.horizon), keys[:named], (labels or [])[:named]
+        )
+    os.close(journal.file)
+    return path, whole
+
+
+@pytest.mark.parametrize("sealed", [0, 1, 7])
+def test_every_reader_sees_the_journal(sealed: int, tmp_path: Path) -> None:
+    """Also while another process holds the lock; and reading leaves the folder as it was."""
+    path, whole = killed_after(tmp_path, sealed)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    with WriteLock(path):
+        for data in (path, path / "episodes"):
+            found = cg.audit(data, "uniform:20/pair")
+            assert found.to_dict()["episodes"] == whole.n_episodes
+            assert found.covered
+        out = tmp_path / f"{sealed}.csv"
+        assert cg.export(path, to="csv", out=out).episodes == whole.n_episodes
+        assert cg.audit(out, "uniform:20/pair").covered
+        assert cg.certify(path).episodes == whole.n_episodes
+        run = cg.load(path)
+        assert run.n_episodes == len(list(run.episodes())) == whole.n_episodes
+        more = cg.cover(
+            Door, "uniform:20/pair", start_from=path, max_episodes=1, out=tmp_path / "more"
+        )
+        assert more.given[0].episodes == whole.n_episodes
+        assert cg.audit(tmp_path / "more/given/00", "uniform:20/pair").covered
+        with pytest.raises(BadInput, match="named twice"):
+            cg.audit([path, path / "episodes"], "uniform:20/pair")
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_a_dataset_stays_the_same_while_its_run_goes_on(tmp_path: Path) -> None:
+    """What was in the journal is in a shard when it is read again, and more episodes follow."""
+    path, whole = killed_after(tmp_path, 5, 20)
+    data = open_data(path)
+    assert data.n_episodes == 20
+    assert recover(RunFolder.open(path)).episodes == 15
+    assert data.counts(data.shape, pooled=True).n_episodes == 20
+    with pytest.warns(UserWarning, match="counted again"):
+        assert cg.resume(path, env=Door, max_episodes=1000).n_episodes == whole.n_episodes > 20
+    assert data.counts(data.shape, pooled=True).n_episodes == 20
 
 
 def test_what_is_torn_does_not_count(tmp_path: Path) -> None:
@@ -262,3 +330,37 @@ def test_a_lock_that_nobody_has_any_more_is_free(tmp_path: Path) -> None:
     lock = WriteLock(tmp_path, patience=0.0)
     assert lock.file is not None
     lock.release()
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One warning, however many locks are missing."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(locks, "_warned", threading.Event())
+    with pytest.warns(CovgameWarning, match="has no locks"):
+        assert cg.cover("grid", "uniform:2/pair", out=tmp_path / "grid").covered
+    assert cg.cover(Door, "uniform:2/pair", out=tmp_path / "door").covered  # no further warning
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_a_command_on_a_file_system_without_locks(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import errno, fcntl\n"
+        "def refuse(*_): raise OSError(errno.ENOLCK, 'No locks available')\n"
+        "fcntl.flock = fcntl.lockf = refuse\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+    asked = ("cover", "grid", "--target", "uniform:2/pair", "--out", "run", "--json", *options)
+    done = covgame(*asked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["covered"]
+    assert done.stderr.count("has no locks") == (0 if options else 1)
+    assert "Warning" not in done.stderr  # a sentence of ours, and no place in a file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from covgame import memory
+from covgame.data import d3rlpy_data
 from covgame.data import steps as steps_module
 from covgame.data.dataset import Numbering, open_data
 from covgame.errors import BadInput
 from covgame.sources.states import DiscoveredStates
 from tests.steps import ORDER, SMALL, arrays, together
+from tests.test_cli import covgame
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -38,6 +42,56 @@ def test_d3rlpy_observations_by_a_map(tmp_path: Path) -> None:
     names = data.names.states
     assert names is not None
     assert [names[s] for s in together(data)["state"]] == [f"({s}, 0)" for s in SMALL["state"]]
+
+
+def zeros(steps: int) -> dict[str, Any]:
+    ends = np.arange(steps) % 20 == 19
+    still = np.zeros(steps, dtype=np.int64)
+    return {"observations": still[:, None], "actions": still, "terminals": ends}
+
+
+def test_archives_that_unpack_to_far_more_than_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "zeros.npz", **zeros(600_000))
+    assert (tmp_path / "zeros.npz").stat().st_size < 40_000
+    assert open_data(tmp_path / "zeros.npz").n_steps == 600_000  # small enough whatever it is
+    np.savez(tmp_path / "plain.npz", **zeros(600_000))
+    monkeypatch.setattr(memory, "ALWAYS_UNPACKED", 10**6)
+    assert open_data(tmp_path / "plain.npz").n_steps == 600_000
+
+    def read(*_: Any) -> None:
+        raise AssertionError("it was unpacked")
+
+    monkeypatch.setattr(d3rlpy_data, "_Stream", read)
+    with pytest.raises(BadInput, match=r"zeros\.npz has .* unpacks to 10,200,384"):
+        open_data(tmp_path / "zeros.npz")
+
+
+def test_an_archive_that_would_fill_the_memory(tmp_path: Path) -> None:
+    """By what it says of itself; it takes no longer to refuse than any other."""
+    np.savez_compressed(tmp_path / "bomb.npz", **zeros(1000))
+    content = bytearray((tmp_path / "bomb.npz").read_bytes())
+    entry = content.index(b"PK\x01\x02")  # of the directory at its end
+    struct.pack_into("<I", content, entry + 24, 1_600_000_000)
+    (tmp_path / "bomb.npz").write_bytes(content)
+    done = covgame("audit", str(tmp_path / "bomb.npz"), "--target", "uniform:1/pair")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "more than 400 times as many" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["observations", "actions_0"])
+def test_hdf5_that_would_fill_the_memory(name: str, tmp_path: Path) -> None:
+    """An array of a billion numbers of which none was ever written."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "bomb.h5", "w") as file:
+        if name == "actions_0":
+            file["num_episodes"], file["observations_0"] = 1, np.zeros((4, 1))
+        else:
+            file["actions"] = file["terminals"] = np.zeros(4)
+        file.create_dataset(name, (10**9, 1), "f8", chunks=(1000, 1))
+    with pytest.raises(BadInput, match=r"bomb\.h5 has .* unpacks to 8,000,000,000"):
+        open_data(tmp_path / "bomb.h5")
 
 
 def test_d3rlpy_dumps(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from covgame import interruption
+from covgame import interruption, locks
 from covgame.cli import supervising
 from covgame.errors import BadInput, StorageFailed
 from covgame.failures import Failure, Failures
@@ -139,7 +139,7 @@ def test_a_lock_that_windows_refuses_is_taken(
 
     fake = SimpleNamespace(locking=locking, LK_NBLCK=2)
     monkeypatch.setitem(sys.modules, "msvcrt", fake)
-    monkeypatch.setattr(lock, "fcntl", None)
+    monkeypatch.setattr(locks, "fcntl", None)
     with lock.WriteLock(tmp_path), pytest.raises(BadInput, match="another process"):
         lock.WriteLock(tmp_path, patience=0.0)
     assert {arguments[1:] for arguments in calls} == {(2, 1)}  # not waiting, one byte

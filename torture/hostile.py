@@ -11,7 +11,7 @@ from torture.cases import Attack, Case, Verdict
 from torture.forking import Ending, run
 from torture.fuzz import complaint
 from torture.invariants import episodes_in, problems, torn_files
-from torture.kills import open_run
+from torture.kills import OPENED, open_run
 from torture.scenarios import RUN, logged
 
 FAILED, INTERRUPTED, REFUSED, DONE, SPENT = 4, 130, 2, 0, 3
@@ -184,7 +184,7 @@ def _lost(case: Case) -> int:
     opened = run(open_run, case.folder, limit=LIMIT)
     if opened.code:
         raise RuntimeError(f"cannot be opened: {opened}")
-    return over - episodes_in(case.folder / RUN)
+    return over - int((case.folder / OPENED).read_text())
 
 
 HOSTILE = Attack(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 import signal
+from pathlib import Path
 
 from torture.cases import Attack, Case, Verdict
 from torture.forking import Ending, Strike, run
-from torture.invariants import differences, episodes_in, torn_files
+from torture.invariants import differences, torn_files
 from torture.scenarios import RESUME, RUN, SCENARIOS, Scenario, Workshop, logged
 
 LIMIT = 120.0
+OPENED = "opened"
+"""A file for what ``open_run`` has found."""
 SHORT = ("family-hurried", "counts", "own-hurried", "own-kept", "identify")
 
 
@@ -93,10 +96,10 @@ def resumed(case: Case, scenario: Scenario, kills: int | None) -> Verdict:
 
 
 def open_run() -> int:
-    """What a program does that only looks at a run; a journal is taken over."""
+    """What a program does that only looks at a run; it notes how many episodes there are."""
     import covgame
 
-    covgame.load(RUN, trust=True)
+    Path(OPENED).write_text(str(covgame.load(RUN, trust=True).n_episodes))
     return 0
 
 
@@ -106,7 +109,7 @@ def _lost(case: Case, scenario: Scenario) -> int:
     opened = run(open_run, case.folder, prepare=scenario.prepare, limit=LIMIT)
     if opened.code:
         raise RuntimeError(f"{scenario.name} cannot be opened: {opened}")
-    return over - episodes_in(case.folder / RUN)
+    return over - int((case.folder / OPENED).read_text())
 
 
 def _judged(case: Case, scenario: Scenario, ending: Ending) -> str | None:

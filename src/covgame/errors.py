@@ -25,6 +25,10 @@ class CovgameError(Exception):
         return sentence(super().__str__())
 
 
+class CovgameWarning(UserWarning):
+    """Something to know about work that goes on; the message is one sentence."""
+
+
 class BadInput(CovgameError):
     """What was asked for makes no sense; the message says what to change."""
 

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from covgame.errors import BadInput
+from covgame.interruption import OneProcess
 
 PREFIX = "py:"
 
@@ -23,7 +24,8 @@ def find(name: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        imported = importlib.import_module(module)
+        with OneProcess():
+            imported = importlib.import_module(module)
     except ImportError as error:
         raise BadInput(f"{name}: the module cannot be imported: {error}") from error
     except KeyboardInterrupt:
@@ -42,7 +44,8 @@ def call(name: str) -> Any:
     if not callable(function):
         raise BadInput(f"{name}: the module has no function {name.rpartition(':')[2]!r}")
     try:
-        return function()
+        with OneProcess():
+            return function()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also sys.exit: a module does not end a command

@@ -108,6 +108,32 @@ def exit_at_once(code: int) -> None:
         os._exit(code)
 
 
+class OneProcess:
+    """Ends a process that was forked from the one which made this, as soon as it is noticed.
+
+    Code of others may fork and return, or raise ``SystemExit``, in the child. The child must not go
+    on with our work: it ends without saving, and without printing what its parent has buffered.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+
+    def check(self, error: BaseException | None = None) -> None:
+        """Return in the process itself; ``error`` is what the child was about to end with."""
+        if os.getpid() == self.pid:
+            return
+        code: object = 0 if error is None else 1
+        if isinstance(error, SystemExit):
+            code = error.code or 0
+        os._exit(code & 0xFF if isinstance(code, int) else 1)
+
+    def __enter__(self) -> OneProcess:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self.check(error)
+
+
 class Interruption:
     """While it is entered, the first Ctrl-C only sets ``wanted``; a second one breaks off."""
 

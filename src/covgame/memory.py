@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 
-from covgame.errors import TooLarge
+from covgame.errors import BadInput, TooLarge
 from covgame.types import Shape
 
 FALLBACK_BYTES = 8 * 2**30
 BYTES_PER_CELL = 8 * 12
 BYTES_PER_TRANSITION = 16 * 4
+
+ALWAYS_UNPACKED = 256 * 2**20
+MOST_EXPANSION = 400
+"""Zeros reach 1,030 in a zip file, one cycle of steps repeated for ever 350, random play 30."""
 
 
 def physical_memory() -> int:
@@ -44,6 +49,20 @@ def require_bytes(wanted: int, what: str) -> None:
         raise TooLarge(
             f"{what} would take about {_rough(wanted // 2**30)} GiB, and this machine has "
             f"{_rough(available // 2**30)} GiB"
+        )
+
+
+def check_expansion(path: Path, declared: int) -> None:
+    """Raise ``BadInput`` if a compressed file declares far more bytes of arrays than its size.
+
+    A few megabytes of zeros fill the memory of any machine. Recorded steps do not compress like
+    that; and what is small when unpacked is never refused.
+    """
+    size = path.stat().st_size
+    if declared > ALWAYS_UNPACKED + MOST_EXPANSION * size:
+        raise BadInput(
+            f"{path} has {_rough(size)} bytes and says that it unpacks to {_rough(declared)}, more "
+            f"than {MOST_EXPANSION} times as many; if these are real data, save them uncompressed"
         )
 
 

@@ -6,12 +6,13 @@ import contextlib
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
-from covgame.errors import CovgameError
+from covgame.errors import CovgameError, CovgameWarning
 from covgame.plain import plain_page
 from covgame.plain import sentence as one_line
 
@@ -24,6 +25,10 @@ ANSWERS = "covgame.answers"
 
 ANSWERED = "covgame.answered"
 """Whether the command has given its answer."""
+
+
+PROCESS = "covgame.process"
+"""The process of the command: children that foreign code has forked give no answers."""
 
 
 def fail(error: Exception) -> NoReturn:
@@ -73,6 +78,8 @@ def answer_interrupted() -> None:
 def answer_with(text: str) -> None:
     """What a command was asked for, on standard output."""
     context = click.get_current_context(silent=True)
+    if context and PROCESS in context.meta:
+        context.meta[PROCESS].check()
     click.echo(text, file=context.meta.get(ANSWERS) if context else None)
     if context:
         context.meta[ANSWERED] = True
@@ -121,6 +128,29 @@ def say_unless(quiet: bool, sentence: str | None) -> None:
     """The same, if there is something to say and somebody wants to hear it."""
     if sentence and not quiet:
         say(sentence)
+
+
+@contextlib.contextmanager
+def warnings_as_messages(*, quiet: bool) -> Iterator[None]:
+    """While a command works, our own warnings are messages like any other."""
+    with warnings.catch_warnings():
+        as_python_does = warnings.showwarning
+
+        def show_warning(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, CovgameWarning):
+                say_unless(quiet, str(message))
+            else:
+                as_python_does(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show_warning
+        yield
 
 
 def show(page: str) -> None:

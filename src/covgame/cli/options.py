@@ -11,8 +11,16 @@ from typing import Any, TypeVar
 import click
 
 from covgame.cli.completion import complete_env, complete_target
-from covgame.cli.messages import DEBUG, fail, kept_for_answers, leave_interrupted
+from covgame.cli.messages import (
+    DEBUG,
+    PROCESS,
+    fail,
+    kept_for_answers,
+    leave_interrupted,
+    warnings_as_messages,
+)
 from covgame.errors import BadInput
+from covgame.interruption import OneProcess
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -63,7 +71,11 @@ def common_options(command: Command) -> Command:
         try:
             if context.invoked_subcommand is not None:  # which gives the answer
                 return command(*args, **kwargs)
-            with kept_for_answers():
+            with (
+                warnings_as_messages(quiet=bool(kwargs.get("quiet"))),
+                kept_for_answers(),
+                OneProcess() as context.meta[PROCESS],
+            ):
                 return _unless_interrupted(command, *args, **kwargs)
         except Exception as error:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
@@ -72,7 +84,7 @@ def common_options(command: Command) -> Command:
 
     for option in (
         click.option("--debug", is_flag=True, help="Show the traceback of an error."),
-        click.option("--quiet", is_flag=True, help="Print no messages on standard error."),
+        click.option("--quiet", is_flag=True, help="Print nothing but errors on standard error."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ):
         guarded = option(guarded)

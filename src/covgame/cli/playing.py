@@ -89,7 +89,7 @@ def leave(run: Run, quiet: bool) -> NoReturn:
         say_lines(run.failures.last.traceback)
     if run.stopped == "unseen":
         say_unless(quiet, UNSEEN)
-    elif code and not quiet:
+    elif code == EXIT_CODES["failed"] or (code and not quiet):  # --quiet does not hide errors
         why = {3: "the budget is spent", 4: run.failure, INTERRUPTED: "interrupted"}[code]
         more = {3: " --max-episodes N", 4: _around(run)}.get(code, "")
         say(f"{why}; everything is saved, go on with: {run.resume_command}{more}")

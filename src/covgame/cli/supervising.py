@@ -243,7 +243,10 @@ def aftermath(folder: Path | None, what_happened: Ended) -> NoReturn:
     if answer is not None and code != INTERRUPTED:
         saved = f"{answer['episodes']:,} episodes are saved"
         sentence = answer.get("failure") or sentence
-    say_unless(quiet, f"{sentence}; {saved}, go on with: {_how_to_go_on(folder, what_happened)}")
+    say_unless(
+        quiet and code == INTERRUPTED,
+        f"{sentence}; {saved}, go on with: {_how_to_go_on(folder, what_happened)}",
+    )
     if as_json and answer is not None:
         print_json(answer)
     _exit(code)

@@ -20,9 +20,10 @@ import numpy as np
 from covgame.data import steps
 from covgame.data.dataset import Origin
 from covgame.data.gathering import StoredEpisode, gathered
-from covgame.data.hdf5 import DAMAGED, open_hdf5
+from covgame.data.hdf5 import DAMAGED, member, open_hdf5
 from covgame.data.steps import AnyArray, Chunk
 from covgame.errors import BadInput
+from covgame.memory import check_expansion
 
 CALLED = {
     "state": "observations", "action": "actions", "reward": "rewards", "terminated": "terminals",
@@ -84,6 +85,8 @@ class _Npz:
                 files = [name for name in archive.namelist() if name.endswith(ENDING)]
                 names = {name.removesuffix(ENDING) for name in files}
                 called = _there(self.path, names)
+                members = [archive.getinfo(f"{theirs}{ENDING}") for theirs in called.values()]
+                check_expansion(self.path, sum(one.file_size for one in members))
                 streams = {
                     ours: _Stream(stack.enter_context(archive.open(f"{theirs}{ENDING}")))
                     for ours, theirs in called.items()
@@ -132,26 +135,29 @@ class _Hdf5:
     def chunks(self) -> Iterator[Chunk]:
         with open_hdf5(self.path) as file:
             try:
-                if "num_episodes" in file:
-                    yield from gathered(self._episodes(file), CALLED)
+                episodes = member(file, "num_episodes")
+                if episodes is not None:
+                    yield from gathered(self._episodes(file, int(episodes[()])), CALLED)
                     return
-                called = _there(self.path, file)
+                called = _there(self.path, set(file))
+                arrays = {ours: member(file, theirs) for ours, theirs in called.items()}
                 yield from _slices(
                     self.path,
-                    {ours: file[theirs] for ours, theirs in called.items()},
+                    arrays,
                     called,
-                    lambda name, row, size: file[called[name]][row : row + size],
+                    lambda name, row, size: arrays[name][row : row + size],
                 )
             except DAMAGED as error:
                 raise BadInput(f"{self.path} cannot be read: {error}") from error
 
-    def _episodes(self, file: Any) -> Iterator[StoredEpisode]:
-        for number in range(int(file["num_episodes"][()])):
+    def _episodes(self, file: Any, episodes: int) -> Iterator[StoredEpisode]:
+        for number in range(episodes):
             columns: dict[str, AnyArray] = {}
-            for ours, theirs in IN_EPISODES.items():
-                if f"{theirs}_{number}" not in file:
+            for ours, theirs in (*IN_EPISODES.items(), ("terminated", "terminated")):
+                stored = member(file, f"{theirs}_{number}")
+                if stored is None:
                     raise BadInput(f"{self.path}, episode {number}: it has no {theirs}")
-                columns[ours] = file[f"{theirs}_{number}"][()]
+                columns[ours] = stored[()]
             ends = np.zeros(len(columns["action"]), dtype=np.bool_)
-            ends[-1:] = bool(file[f"terminated_{number}"][()])
+            ends[-1:] = bool(columns["terminated"])
             yield StoredEpisode(str(self.path), number, columns | {"terminated": ends})

@@ -25,7 +25,7 @@ from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.states import CountedStates, DiscoveredStates, States
 from covgame.store.failures import load_failures
-from covgame.store.folder import MANIFEST, RunFolder
+from covgame.store.folder import EPISODES, MANIFEST, RunFolder
 from covgame.types import Shape
 
 MINARI = "minari:"
@@ -337,7 +337,9 @@ def place_of(data: str | Path) -> Path:
     """Where data lie, the same for all names of them."""
     name = str(data)
     if not name.startswith(MINARI):
-        return Path(os.path.realpath(name))
+        place = Path(os.path.realpath(name))
+        is_part = place.name == EPISODES and is_file(str(place.parent / MANIFEST))
+        return place.parent if is_part else place
     from covgame.data.minari_data import local_root
 
     return Path(os.path.realpath(local_root() / name.removeprefix(MINARI)))
@@ -452,9 +454,8 @@ def _states_of(folder: RunFolder, names: Names) -> int | None:
         return len(names.states)
     if names.grid is not None:
         return names.grid[0] * names.grid[1]
-    arrays = folder.load_counts() or {}
-    visits = arrays.get("visits")
-    return int(visits.shape[1]) if visits is not None and visits.ndim == 3 else None
+    size = folder.load_size()
+    return None if size is None else size["states"]
 
 
 def _about_run(folder: RunFolder, path: Path) -> dict[str, Any]:
@@ -480,28 +481,16 @@ def _about_run(folder: RunFolder, path: Path) -> dict[str, Any]:
 
 
 def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
-    from covgame.data.tables import TableReader, files_in
+    from covgame.data.tables import RunReader, TableReader, files_in
 
     folder = RunFolder.around(path)
     if folder is not None:
-        place = folder.episodes if (path / MANIFEST).is_file() else path
-        files = files_in(place) if place.is_dir() else []
-        if not files:
-            raise BadInput(
-                f"{path} holds no episodes; a run of --play counts keeps none, play it "
-                "with --play exact"
-            )
-        horizon, names, keys = (
-            folder.manifest.get("horizon"),
-            folder.load_names(),
-            folder.load_states(),
-        )
-        if not isinstance(horizon, int) or horizon < 1:
-            raise BadInput(f"{folder.path / MANIFEST} is damaged: its horizon is {horizon!r}")
+        reader = RunReader.of(folder, path)
+        names, keys = folder.load_names(), folder.load_states()  # after the steps that mention them
         return Origin(
-            TableReader(files),
+            reader,
             names,
-            horizon,
+            folder.horizon,
             keys,
             states=_states_of(folder, names) if keys is None else None,
             **_about_run(folder, path),

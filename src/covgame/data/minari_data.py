@@ -17,7 +17,7 @@ import numpy as np
 
 from covgame.data.dataset import Origin
 from covgame.data.gathering import StoredEpisode, as_objects, gathered
-from covgame.data.hdf5 import DAMAGED, open_hdf5
+from covgame.data.hdf5 import DAMAGED, member, open_hdf5
 from covgame.data.steps import AnyArray, Chunk
 from covgame.errors import BadInput
 from covgame.jsonfile import is_folder, read_json
@@ -161,15 +161,16 @@ class _Hdf5:
     def _episodes(self, file: Any) -> Iterator[StoredEpisode]:
         names = [name for name in file if name.removeprefix("episode_").isdigit()]
         for name in sorted(names, key=lambda one: int(one.removeprefix("episode_"))):
-            group, number = file[name], int(name.removeprefix("episode_"))
-            for theirs in set(CALLED.values()):
-                if theirs not in group:
+            group, number = member(file, name), int(name.removeprefix("episode_"))
+            stored = {theirs: member(group, theirs) for theirs in sorted(set(CALLED.values()))}
+            for theirs, one in stored.items():
+                if one is None:
                     raise BadInput(f"{self.path}, {name}: it has no {theirs}")
-            seen = _observations(group["observations"])
+            seen = _observations(stored["observations"])
             if self.no_state is not None and len(seen) and np.ndim(seen[-1]) == 0:
                 seen[-1] = END if seen[-1] == self.no_state else seen[-1]
-            ends = {ours: group[CALLED[ours]][()] for ours in ENDS}
-            acted, paid = _plain(group["actions"]), group["rewards"][()]
+            ends = {ours: stored[CALLED[ours]][()] for ours in ENDS}
+            acted, paid = _plain(stored["actions"]), stored["rewards"][()]
             yield _episode(self.path, number, seen, {"action": acted, "reward": paid, **ends})
 
 
@@ -178,7 +179,7 @@ def _observations(stored: Any) -> AnyArray:
     if not hasattr(stored, "keys"):
         return _plain(stored)
     keys = list(stored.keys())
-    parts = [_observations(stored[key]).tolist() for key in keys]
+    parts = [_observations(member(stored, key)).tolist() for key in keys]
     rows = zip(*parts, strict=True)
     if all(key.startswith("_index_") for key in keys):
         order = sorted(range(len(keys)), key=lambda i: int(keys[i].removeprefix("_index_")))

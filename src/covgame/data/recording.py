@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from covgame.errors import BadInput
 from covgame.names import Names
 from covgame.store.folder import COUNTS, RunFolder
-from covgame.store.state import shape_of
 from covgame.store.trust import resume_command
 from covgame.types import END, BoolArray, IntArray, Shape
 
@@ -91,17 +90,18 @@ class Recording:
     @classmethod
     def of(cls, folder: RunFolder) -> Recording:
         """The episodes in a folder, or the sentence that says why there are none."""
-        from covgame.store.reading import RecordedEpisodes
+        from covgame.store.reading import RecordedEpisodes, StepTables
 
         if folder.manifest.get("play") == "counts" and not folder.episodes.is_dir():
             raise BadInput(
                 f"{folder.path} was made by --play counts, so it has no episodes to export"
             )
+        steps = StepTables(folder)
+        if not steps.n_episodes:
+            raise BadInput(f"{folder.path} has no episodes yet: {resume_command(folder)}")
         shape, names = _shape(folder), folder.load_names()
         kept = folder.manifest.get("observation_space")
-        recorded = RecordedEpisodes(folder.episodes, shape, names, kept)
-        if not len(recorded):
-            raise BadInput(f"{folder.path} has no episodes yet: {resume_command(folder)}")
+        recorded = RecordedEpisodes(steps, shape, names, kept)
         tables = partial(recorded.tables, observations=True)
         newest = next(tables(len(recorded) - 1)).schema
         return cls(folder, shape, names, tables, newest, kept, *_spaces(folder.manifest))
@@ -187,14 +187,14 @@ def _is_text(column: Any) -> bool:
 
 def _shape(folder: RunFolder) -> Shape:
     """How large the world of a run is, as far as it was seen."""
-    arrays = folder.load_counts()
-    if arrays is None:
+    size, known = folder.load_size(), folder.load_states()
+    if size is None:
         raise BadInput(
             f"{folder.path} holds no {COUNTS} yet, because it was stopped before anything was "
             f"saved; {resume_command(folder)} goes on with it"
         )
-    shape, known = shape_of(arrays), folder.load_states()
-    return shape if known is None else replace(shape, states=len(known[0]))
+    states = size["states"] if known is None else len(known[0])
+    return Shape(folder.horizon, states, size["actions"])
 
 
 def _spaces(manifest: dict[str, Any]) -> tuple[Any, Any, Values | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
@@ -18,6 +20,10 @@ from covgame.data import steps
 from covgame.data.steps import BORDERS, COLUMNS, AnyArray, Chunk
 from covgame.errors import BadInput
 from covgame.names import closest
+from covgame.store.episodes import SCHEMA
+from covgame.store.folder import GIVEN, RunFolder
+from covgame.store.reading import StepTables
+from covgame.store.trust import resume_command
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv",
@@ -83,6 +89,35 @@ class TableReader:
     def _replaced(self, ours: str) -> bool:
         """Where somebody says what a state is made of, a next_state of another kind is none."""
         return ours == "next_state" and "state" in self.columns
+
+
+@dataclass(frozen=True)
+class RunReader:
+    """The steps of a run, those that are still in its journal included."""
+
+    steps: StepTables
+    raw = False
+
+    @classmethod
+    def of(cls, folder: RunFolder, path: Path) -> RunReader:
+        """The episodes of a run, or those of the data at ``path`` that it was started from."""
+        is_given = Path(os.path.realpath(path)).parent.name == GIVEN
+        found = StepTables(path if is_given else folder)
+        if not found.n_episodes:
+            why = f"{path} holds no episodes yet: {resume_command(folder)}"
+            if not folder.episodes.is_dir():
+                why = (
+                    f"{path} holds no episodes; a run of --play counts keeps none, play it with "
+                    "--play exact"
+                )
+            raise BadInput(why)
+        return cls(found)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rows; every run has the same columns, and some have seeds."""
+        for path, table in self.steps.tables():
+            called = {name: name for name in (*SCHEMA.names, "seed") if name in table.column_names}
+            yield Chunk(str(path), 0, {name: table[name].to_numpy() for name in called}, called)
 
 
 def _check_single(path: Path, there: Sequence[str], called: Mapping[str, str]) -> None:
@@ -153,13 +188,32 @@ def _opened(path: Path) -> Iterator[_Table]:
         parse = pa.csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         options = pa.csv.ReadOptions(block_size=CSV_BLOCK)
         with pa.csv.open_csv(path, read_options=options, parse_options=parse) as reader:
-            yield _Table(reader.schema.names, lambda _: reader)
+            yield _Table(reader.schema.names, lambda _: map(_unescape_formulas, reader))
     elif kind == "feather":
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
             numbers = range(file.num_record_batches)
             yield _Table(file.schema.names, lambda _: (file.get_batch(i) for i in numbers))
     else:
         raise BadInput(f"{path} is no table that covgame reads: {', '.join(SUFFIXES)}")
+
+
+FORMULA = r"'*[=+\-@\t\r\n]"
+"""How texts begin that spreadsheets take for formulas, and those that we have escaped."""
+
+
+def escape_formulas(texts: Any) -> Any:
+    """Arrow texts for a CSV file, with a single quote before those that are taken for formulas."""
+    is_formula = pc.match_substring_regex(texts, f"^{FORMULA}")
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
+
+
+def _unescape_formulas(batch: Any) -> Any:
+    """The rows of a CSV file without the quotes of ``escape_formulas``."""
+    for number, column in enumerate(batch.columns):
+        if pa.types.is_string(column.type):
+            texts = pc.replace_substring_regex(column, f"^'({FORMULA})", r"\1")
+            batch = batch.set_column(number, batch.schema.field(number), texts)
+    return batch
 
 
 def _width(about: Any) -> int:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from covgame.data.recording import Recording
+from covgame.data.tables import escape_formulas
 from covgame.types import END
 
 VALUES_AT_ONCE = 4_000_000
@@ -21,7 +22,9 @@ def write_csv(recording: Recording, draft: Path) -> None:
     """Write all steps into one file, a slice at a time."""
     writer = None
     labels = {
-        name: None if words is None else pa.array([_as_utf8(word) for word in words])
+        name: None
+        if words is None
+        else escape_formulas(pa.array([_as_utf8(word) for word in words]))
         for name, words in (
             ("state", recording.state_labels()),
             ("action", recording.action_labels()),
@@ -31,7 +34,7 @@ def write_csv(recording: Recording, draft: Path) -> None:
     try:
         for batch in recording.batches():
             for part in _slices(_complete(batch.table, recording.schema)):
-                flat = _flat(part, labels)
+                flat = _flat(part, labels, is_free_text=recording.kept is not None)
                 if writer is None:
                     writer = pyarrow.csv.CSVWriter(str(draft), flat.schema)
                 writer.write_table(flat)
@@ -70,12 +73,20 @@ def _width(kind: pa.DataType) -> int:
     return 1
 
 
-def _flat(table: pa.Table, labels: dict[str, pa.Array | None]) -> pa.Table:
-    """Columns of plain values: labels beside their numbers, arrays and parts spread out."""
+def _flat(
+    table: pa.Table, labels: dict[str, pa.Array | None], *, is_free_text: bool = False
+) -> pa.Table:
+    """Columns of plain values: labels beside their numbers, arrays and parts spread out.
+
+    Texts in observations are any text if the environment has a space; otherwise they are JSON.
+    """
     columns: dict[str, Any] = {}
     for name in table.column_names:
         if name in OBSERVATIONS:
-            columns |= _spread(name, table[name])
+            spread = _spread(name, table[name])
+            for part, column in spread.items():
+                is_text = is_free_text and pa.types.is_string(column.type)
+                columns[part] = escape_formulas(column) if is_text else column
         else:
             columns[name] = table[name]
         words = labels.get(name)

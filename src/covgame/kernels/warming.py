@@ -16,12 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from covgame import locks
 from covgame.kernels.compiling import folder_of, is_kept, types_of
-
-try:
-    import fcntl
-except ImportError:  # there are no such locks on Windows
-    fcntl = None  # type: ignore[assignment]
 
 Call = tuple[Any, Sequence[Any]]
 """A compiled function, and what it will be called with."""
@@ -39,16 +35,15 @@ class Warming:
         if self.child is not None:
             return self.child.poll() is not None
         folder = folder_of(self.wanted[0][0])
-        if folder is None or fcntl is None or not sys.executable:
+        if folder is None or not locks.HAS_FLOCK or not sys.executable:
             return True
         try:
             lock = self._lock_file(folder)
         except OSError:
             return True
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # somebody is at it
+            without = f"several processes may compile to {folder} at the same time"
+            if not locks.try_lock(lock.fileno(), without):  # another process compiles
                 return False
             if not all(is_kept(*one) for one in self.wanted):
                 self.child = self._start(lock)

@@ -12,7 +12,7 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
 from covgame.runs.saving import absent_environment
 from covgame.runs.unbegun import OPEN, why_key
-from covgame.store.folder import MANIFEST, RunFolder
+from covgame.store.folder import JOURNAL, MANIFEST, RunFolder
 from covgame.store.trust import how_to_resume
 
 CODE_OF_OTHERS = ("py:", "gym:")
@@ -33,6 +33,10 @@ def answer_from_files(
     at the same step.
     """
     folder = RunFolder.open(path)
+    if (folder.place / JOURNAL).is_file():
+        from covgame.store.journal import recover
+
+        recover(folder)
     if failure is not None:
         failure = _blamed(folder, failure, sure=sure)
     try:
@@ -59,9 +63,7 @@ def _blamed(folder: RunFolder, failure: str, *, sure: bool) -> str:
     """What ended the process, with the step of the episode that was being played then."""
     from covgame.store.black_box import blame, read_box
     from covgame.store.episodes import recorded_episodes
-    from covgame.store.journal import recover
 
-    recover(folder)
     recorded = recorded_episodes(folder.episodes)
     playing = read_box(folder.place)
     blame(folder.place, recorded, failure if sure else None)
@@ -80,9 +82,7 @@ def _stand_in(folder: RunFolder) -> Any:
 def _least(folder: RunFolder, stopped: str, failure: str | None) -> dict[str, Any]:
     from covgame.store.episodes import recorded_episodes
     from covgame.store.failures import load_failures
-    from covgame.store.journal import recover
 
-    recover(folder)
     command = str(folder.manifest.get("command"))
     return {
         **{name: folder.manifest[name] for name in ASKED if name in folder.manifest},

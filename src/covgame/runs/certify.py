@@ -34,10 +34,11 @@ from covgame.planning import number
 from covgame.runs.algorithms import known_structure
 from covgame.runs.claims import data_hash
 from covgame.runs.given import Given, load_given
+from covgame.runs.opening import load
 from covgame.runs.saving import environment_of
 from covgame.runs.text import assumed_facts
 from covgame.store.failures import load_failures
-from covgame.store.folder import CERTIFICATE, MANIFEST, RESULT, RunFolder
+from covgame.store.folder import CERTIFICATE, JOURNAL, MANIFEST, RESULT, RunFolder
 from covgame.store.state import counts_from
 from covgame.store.trust import resume_command
 from covgame.types import END, Shape
@@ -170,7 +171,7 @@ class _Data:
         if folder.episodes.is_dir():
             from covgame.store.reading import RecordedEpisodes
 
-            episodes = RecordedEpisodes(folder.episodes, shape)
+            episodes = RecordedEpisodes(folder, shape)
             given = load_given(folder, shape, stage_free=stage_free)
             counts = episodes.counts(pooled=pooled, stage_free=stage_free)
             counts = _with_given(counts, given, last_stage=last_stage)
@@ -462,8 +463,14 @@ def _check_coverage(folder: RunFolder) -> Checked:
 
     asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
     arrays = folder.load_counts()
-    if arrays is None:
-        raise BadInput(f"{folder.path} claims nothing: it was stopped before anything was saved")
+    if arrays is None or (folder.place / JOURNAL).is_file():
+        # Killed: counts.npz is behind the episodes, if there is one. They are counted again.
+        run = load(folder.path)
+        if not run.n_episodes:
+            raise BadInput(
+                f"{folder.path} claims nothing: it was stopped before anything was saved"
+            )
+        arrays = run.arrays()
     saved = counts_from(arrays)
     if asked.stage_dependent and saved.pooled:
         raise BadInput(f"{folder.path} has pooled stages that {MANIFEST} asks to keep apart")

@@ -22,11 +22,11 @@ from covgame.players.compiled import inner_game
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
-from covgame.runs.opening import load
+from covgame.runs.opening import take_up
 from covgame.runs.playing import save_answer
 from covgame.runs.refusals import check_has_folder
 from covgame.runs.saving import create_folder, recorder_for
-from covgame.runs.settings import CoverSettings
+from covgame.runs.settings import Changes, CoverSettings
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
@@ -159,7 +159,8 @@ class Driver:
         self.actions, self.horizon = plain_actions(actions), horizon
         environment = self._environment(states)
         if out is not None and (Path(out) / MANIFEST).exists():
-            run = load(out, env=environment, target=target if isinstance(target, Grouped) else None)
+            groups = target if isinstance(target, Grouped) else None
+            run = take_up(out, Changes(), env=environment, target=groups)
             if not isinstance(run, Coverage):
                 raise BadInput(f"{out} is no run of cover")
             run.environment.require_playable()

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from covgame.store.folder import JOURNAL, RESULT, RunFolder
 from covgame.store.state import counts_from
 from covgame.targets.requests import Request
 from covgame.types import Policy, Shape
+
+if TYPE_CHECKING:
+    from covgame.store.reading import StepTables
 
 
 def load(
@@ -84,14 +87,20 @@ def _loaded(
     adversary: Adversary | None = None,
     target: Request | None = None,
     trust: bool = False,
+    seal: bool = False,
 ) -> Run:
-    """The run of a folder, with what is asked for differently."""
-    recovered, dropped = _recovered(folder)
+    """The run of a folder, with what is asked for differently.
+
+    To ``seal`` is to move the episodes of the journal to shards, before more are played.
+    """
+    recovered, dropped = _recovered(folder) if seal else (0, 0)
+    # Before the states are read: another process may be adding both.
+    steps = _step_tables(folder) if "size" in folder.manifest else None
     if folder.manifest.get("command") in ("explore", "identify"):
         begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
     else:
         begin = cover.reopen(folder, changes, env, planner, adversary, target, trust=trust)
-    run = _take_up(folder, begin)
+    run = _take_up(folder, begin, steps)
     if recovered and run.notice is None:
         run.notice = (
             f"the last {recovered:,} episodes were taken over from the journal of {folder.path}, "
@@ -182,7 +191,7 @@ def take_up(
     if code and not trust and not folder.finished:
         raise BadInput(ask_for_trust(folder, code))
     return _loaded(
-        folder, changes,
+        folder, changes, seal=True,
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
 
@@ -240,7 +249,13 @@ def _recovered(folder: RunFolder) -> tuple[int, int]:
     return recover(folder)
 
 
-def _take_up(folder: RunFolder, begin: Callable[[], Run]) -> Run:
+def _step_tables(folder: RunFolder) -> StepTables:
+    from covgame.store.reading import StepTables
+
+    return StepTables(folder)
+
+
+def _take_up(folder: RunFolder, begin: Callable[[], Run], steps: StepTables | None) -> Run:
     """A run where its folder leaves it.
 
     Simulated episodes that were not counted are played again. Those of other environments are all
@@ -251,22 +266,21 @@ def _take_up(folder: RunFolder, begin: Callable[[], Run]) -> Run:
     if isinstance(source, SimulatedSource):
         _restore(run, folder)
         return run
-    from covgame.store.episodes import recorded_episodes
     from covgame.store.reading import RecordedEpisodes
 
-    recorded = recorded_episodes(folder.episodes)
+    steps = steps or _step_tables(folder)
     try:
         _restore(run, folder)
-        if run.n_episodes == recorded:
+        if run.n_episodes == steps.n_episodes:
             return run
     except BadInput:
         pass  # what was saved is of no use
     run = begin()
     shape = Shape(source.horizon, source.states.size, source.shape.actions)
-    replay(run, source, RecordedEpisodes(folder.episodes, shape))
+    replay(run, source, RecordedEpisodes(steps, shape))
     run.notice = (
-        f"counts.npz was missing, damaged or not about the {recorded:,} episodes in {folder.path}, "
-        "so they were counted again"
+        f"counts.npz was missing, damaged or not about the {steps.n_episodes:,} episodes in "
+        f"{folder.path}, so they were counted again"
     )
     return run
 

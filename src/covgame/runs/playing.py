@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
-from covgame.interruption import Indivisible, Interruption
+from covgame.interruption import Indivisible, Interruption, OneProcess
 from covgame.pac.tasks import Task
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
@@ -44,7 +45,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
     """
     run.environment.require_playable()
     run.stopped, recorder = None, None
-    one_step = Indivisible()
+    one_step, process = Indivisible(), OneProcess()
     with Interruption() as interruption:
         try:
             recorder = recorder_for(run)
@@ -63,6 +64,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
         except (EnvironmentFailed, StorageFailed) as error:
             run.fail(error)
         finally:
+            process.check(sys.exc_info()[1])
             _let_go(run)
             _put_away(run, recorder, whole=not one_step.broken)
 

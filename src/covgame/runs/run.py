@@ -305,7 +305,7 @@ class Run(ABC):
         return self._recorded().table(columns)
 
     def _recorded(self) -> RecordedEpisodes:
-        from covgame.store.reading import RecordedEpisodes
+        from covgame.store.reading import RecordedEpisodes, StepTables
 
         if self.folder is None:
             raise BadInput(
@@ -315,7 +315,8 @@ class Run(ABC):
             raise BadInput(f"{self.folder.path} was made by --play counts, so it has no episodes")
         shape = Shape(self.source.shape.horizon, self.n_states, self.source.shape.actions)
         space = self.folder.manifest.get("observation_space")
-        return RecordedEpisodes(self.folder.episodes, shape, self.names, space)
+        steps = StepTables(self.folder, most=self.n_episodes)
+        return RecordedEpisodes(steps, shape, self.names, space)
 
     @property
     def n_episodes(self) -> int:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from covgame.errors import BadInput
 from covgame.failures import Failure, Failures
-from covgame.jsonfile import check_content
 from covgame.mdp.families import FAMILIES
 from covgame.runs.given import write_given
 from covgame.runs.run import Run, Settings
@@ -99,10 +98,10 @@ def care_of(settings: Settings, folder: RunFolder | None = None) -> Care:
         from covgame.store.black_box import blame
         from covgame.store.episodes import recorded_episodes
         from covgame.store.failures import load_failures
+        from covgame.store.reading import StepTables
 
-        recorded = recorded_episodes(folder.episodes)
-        blame(folder.place, recorded)
-        failures = load_failures(folder.place, recorded)
+        blame(folder.place, recorded_episodes(folder.episodes))
+        failures = load_failures(folder.place, StepTables(folder).n_episodes)
     return Care(settings.on_failure, settings.step_timeout, Failures(failures))
 
 
@@ -163,7 +162,7 @@ def _name_in(folder: RunFolder) -> str:
 def absent_environment(folder: RunFolder, why: str | None = None) -> Environment:
     """In the place of an environment that is not here: enough to read its data."""
     reading = {"states": folder.manifest.get("states"), "actions": folder.manifest.get("actions")}
-    name, size = folder.manifest["environment"], _size_in(folder)
+    name, size = folder.manifest["environment"], folder.load_size()
     why = why or (
         f"{folder.path} was played on {name}, which only the program that made it has; go on "
         "there, by covgame.resume(path, env=...)"
@@ -182,25 +181,6 @@ def absent_environment(folder: RunFolder, why: str | None = None) -> Environment
 
     horizon = folder.manifest["horizon"]
     return Environment(name, horizon, None, False, opener, Reading(**reading), absent=why)
-
-
-def _size_in(folder: RunFolder) -> dict[str, Any] | None:
-    """How many states and actions there are; older runs say it only by what they counted."""
-    if "size" in folder.manifest:
-        from covgame.store.manifest import SizeFile
-
-        said = check_content(SizeFile, folder.manifest["size"], folder.path / MANIFEST)
-        return said.model_dump()
-    arrays = folder.load_counts()
-    if arrays is None or arrays["visits"].ndim != 3:
-        return None
-    _, states, actions = arrays["visits"].shape
-    discovered = folder.load_states() is not None
-    return {
-        "states": None if discovered else states,
-        "actions": actions,
-        "plays": "by_chance" in arrays,  # not where somebody else owned the loop
-    }
 
 
 def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Environment:

@@ -19,6 +19,7 @@ from covgame.errors import EnvironmentFailed, EpisodeFailed, PremiseBroken
 from covgame.failures import ATTEMPTS, Failure, Failures, OnFailure
 from covgame.game.game import Revise
 from covgame.imports import said
+from covgame.interruption import OneProcess
 from covgame.names import Names
 from covgame.plain import sentence
 from covgame.rng import episode_seed, uniforms
@@ -99,6 +100,7 @@ class ExternalSource:
         self.watch: Watch | None = None
         self.visits_of: Callable[[int, int], int] = lambda state, action: 0
         self.number_of: Callable[[int], int] = int  # in the run, of an episode of a task
+        self.process = OneProcess()
 
     @property
     def keeps_observations(self) -> bool:
@@ -165,7 +167,8 @@ class ExternalSource:
     def shows_masks(self) -> bool:
         """Whether it says at the beginning of an episode which actions are allowed."""
         try:
-            _, mask = self.stepper.reset(episode_seed(self.seed, STREAM, 0))
+            with self.process:
+                _, mask = self.stepper.reset(episode_seed(self.seed, STREAM, 0))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -189,7 +192,8 @@ class ExternalSource:
         try:
             if self.watch is not None:
                 self.watch.begin(number, attempt, seed)
-            return self._play(policy, seed, numbers, revise, taken)
+            with self.process:
+                return self._play(policy, seed, numbers, revise, taken)
         except KeyboardInterrupt:
             raise
         except PremiseBroken as error:
@@ -293,6 +297,7 @@ class ExternalSource:
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
             path.append((state, action))
+            self.process.check()  # a forked child must not write to the files of the run
             if watch is not None:
                 watch.step(state, action)
             observation, earned, terminated, truncated, mask = step(action)

@@ -11,6 +11,7 @@ import numpy as np
 
 from covgame.arrays import sum_by_index
 from covgame.errors import BadInput
+from covgame.interruption import OneProcess
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.memory import require_room
@@ -35,7 +36,7 @@ def open_gym(name: str, options: dict[str, Any]) -> Any:
     import gymnasium
 
     try:
-        with warnings.catch_warnings():
+        with OneProcess(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return gymnasium.make(name, disable_env_checker=True, **options)
     except gymnasium.error.Error as error:

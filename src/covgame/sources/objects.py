@@ -11,6 +11,7 @@ from typing import Any
 
 from covgame.errors import BadInput
 from covgame.imports import PREFIX, find, said
+from covgame.interruption import OneProcess
 from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.options import parse_options
 from covgame.sources.states import DiscoveredStates, States
@@ -84,7 +85,8 @@ def _by_name(text: str) -> tuple[str, Callable[[], Any], bool]:
 
 def _called(name: str, function: Any, options: dict[str, Any] | None = None) -> Any:
     try:
-        return function(**(options or {}))
+        with OneProcess():
+            return function(**(options or {}))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also sys.exit: an environment does not end a command

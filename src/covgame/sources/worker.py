@@ -15,7 +15,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from covgame.interruption import end_with
+from covgame.interruption import OneProcess, end_with
 
 Opened = tuple[Any, Any]
 """(how to step it, what maps its observations or None)."""
@@ -54,7 +54,8 @@ def serve(
     """Step an environment as long as somebody asks for it."""
     begin(parent, forked=forked)
     try:
-        stepper, states = open_world()
+        with OneProcess():
+            stepper, states = open_world()
         desk = Desk(stepper, states)
         channel.send(("made", len(stepper.actions)))
     except BaseException as error:
@@ -85,15 +86,16 @@ class Desk:
     def answer(self, kind: str, argument: Any) -> tuple[Any, ...]:
         """What comes of a request."""
         try:
-            if kind == "raw":
-                self.raw_wanted = bool(argument)
-                return ("shown",)
-            if kind == "reset":
-                observation, mask = self.stepper.reset(argument)
-                return ("shown", *self._seen(observation), mask)
-            observation, reward, terminated, truncated, mask = self.stepper.step(argument)
-            seen = self._seen(observation)
-            return ("shown", *seen, reward, bool(terminated), bool(truncated), mask)
+            with OneProcess():
+                if kind == "raw":
+                    self.raw_wanted = bool(argument)
+                    return ("shown",)
+                if kind == "reset":
+                    observation, mask = self.stepper.reset(argument)
+                    return ("shown", *self._seen(observation), mask)
+                observation, reward, terminated, truncated, mask = self.stepper.step(argument)
+                seen = self._seen(observation)
+                return ("shown", *seen, reward, bool(terminated), bool(truncated), mask)
         except BaseException as error:
             return raised(error)
 

@@ -238,12 +238,20 @@ def read_shard(path: Path, advice: str = RESTORE, *, observations: bool = True) 
         raise BadInput(f"{path} cannot be read; {advice}") from error
     if table.schema.equals(OLDER_SCHEMA):
         table = table.append_column("truncated", pa.array(_open_ends(table)))
+    try:
+        return checked_columns(table)
+    except ValueError as error:
+        raise BadInput(f"{path} {error}; {advice}") from error
+
+
+def checked_columns(table: pa.Table) -> pa.Table:
+    """The same table; a ``ValueError`` if a run does not write such columns."""
     has_columns = table.select(range(min(len(SCHEMA), table.num_columns))).schema.equals(SCHEMA)
     if not has_columns or not set(table.column_names[len(SCHEMA) :]) <= set(FURTHER):
-        raise BadInput(f"{path} has other columns than a run writes; {advice}")
+        raise ValueError("has other columns than a run writes")
     empty = [name for name in SCHEMA.names if table[name].null_count]
     if empty:
-        raise BadInput(f"{path} has empty places in the column {empty[0]}; {advice}")
+        raise ValueError(f"has empty places in the column {empty[0]}")
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from covgame.errors import BadInput, StorageFailed
-from covgame.jsonfile import is_file, read_json
+from covgame.jsonfile import check_content, is_file, is_folder, read_json
 from covgame.names import Names
 from covgame.store.arrays import DAMAGED, read_arrays
 from covgame.store.checksums import NAME as CHECKSUMS
@@ -106,12 +107,16 @@ class RunFolder:
 
     @classmethod
     def around(cls, path: str | Path) -> RunFolder | None:
-        """The run that ``path`` is, or among whose given data (``RUN/given/00``) it is."""
-        above = Path(path).absolute().parent
+        """The run that ``path`` is or belongs to: ``RUN``, ``RUN/episodes`` or ``RUN/given/00``."""
         if is_file(str(Path(path) / MANIFEST)):
             return cls.open(path)
-        if above.name == GIVEN and is_file(str(above.parent / MANIFEST)):
-            return cls.open(above.parent)
+        if not is_folder(str(path)):
+            return None
+        place = Path(os.path.realpath(path))
+        for run in (place.parent, place.parent.parent):
+            is_part = place == run / EPISODES or place.parent == run / GIVEN
+            if is_part and is_file(str(run / MANIFEST)):
+                return cls.open(run)
         return None
 
     @classmethod
@@ -136,6 +141,13 @@ class RunFolder:
     @property
     def episodes(self) -> Path:
         return inside(self.place, EPISODES)
+
+    @property
+    def horizon(self) -> int:
+        horizon = self.manifest.get("horizon")
+        if not isinstance(horizon, int) or horizon < 1:
+            raise BadInput(f"{self.path / MANIFEST} is damaged: its horizon is {horizon!r}")
+        return horizon
 
     @property
     def finished(self) -> bool:
@@ -189,7 +201,19 @@ class RunFolder:
         self.write(STATES, _as_json(content))
 
     def load_states(self) -> tuple[list[str], list[str] | None] | None:
-        """(keys, labels) in order, None if states are numbered by the environment."""
+        """(keys, labels) in order, None if states are numbered by the environment.
+
+        States that only the journal names are included.
+        """
+        if not (self.place / JOURNAL).is_file():
+            return self._saved_states()
+        from covgame.store.journal import add_new_states, read_journal
+
+        # The journal first: states are saved before their episodes are removed from it.
+        entries = list(read_journal(inside(self.place, JOURNAL)))
+        return add_new_states(self._saved_states(), entries)
+
+    def _saved_states(self) -> tuple[list[str], list[str] | None] | None:
         if not (self.place / STATES).is_file():
             return None
         content = read_json(self.place / STATES)
@@ -199,6 +223,25 @@ class RunFolder:
         labels = content.get("labels")
         fits = isinstance(labels, list) and len(labels) == len(keys)
         return keys, [str(label) for label in labels] if fits else None
+
+    def load_size(self) -> dict[str, Any] | None:
+        """How many states and actions there are; None if neither run.json nor counts.npz says so.
+
+        ``states`` is None where they are discovered, ``plays`` False where a driver plays.
+        """
+        if "size" in self.manifest:
+            from covgame.store.manifest import SizeFile
+
+            return check_content(SizeFile, self.manifest["size"], self.path / MANIFEST).model_dump()
+        arrays = self.load_counts()  # simulated and older runs
+        if arrays is None:
+            return None
+        _, states, actions = arrays["visits"].shape
+        return {
+            "states": states if self.load_states() is None else None,
+            "actions": actions,
+            "plays": "by_chance" in arrays,
+        }
 
     def load_names(self) -> Names:
         """What states and actions are called, as far as that was known."""

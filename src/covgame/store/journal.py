@@ -16,7 +16,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -26,9 +26,9 @@ import pyarrow as pa
 
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, StorageFailed
-from covgame.store.episodes import EpisodeWriter, as_table, recorded_episodes
+from covgame.store.episodes import EpisodeWriter, as_table, checked_columns, recorded_episodes
 from covgame.store.files import discard_drafts, inside, open_file, remove, truncate, write
-from covgame.store.folder import JOURNAL, RunFolder
+from covgame.store.folder import EPISODES, JOURNAL, RunFolder
 from covgame.store.lock import WriteLock
 from covgame.store.observations import Keeping
 
@@ -42,6 +42,9 @@ SECONDS_TO_BE_GONE = 0.5
 ARROW = b"\xff\xff\xff\xff"
 """With which a stream of Arrow's begins; states are never so negative."""
 
+
+States = tuple[list[str], list[str] | None]
+"""(keys, labels) of discovered states, by number."""
 
 ODD = (
     struct.error, ValueError, TypeError, LookupError, RecursionError, AttributeError,
@@ -136,6 +139,28 @@ def read_journal(path: Path) -> Iterator[Entry]:
             raise BadInput(f"{path} is no journal of a run ({error}); remove it") from error
 
 
+def unsealed_entries(path: Path, entries: Sequence[Entry], sealed: int) -> list[Entry]:
+    """The entries after the ``sealed`` episodes that shards hold; they have to follow on them."""
+    found = [one for one in entries if one.number >= sealed]
+    if [one.number for one in found] != list(range(sealed, sealed + len(found))):
+        raise BadInput(
+            f"{path} does not continue after the {sealed:,} episodes in {path.parent / EPISODES}; "
+            f"restore them from a copy, or remove {path}"
+        )
+    return found
+
+
+def add_new_states(known: States | None, entries: Iterable[Entry]) -> States | None:
+    """(keys, labels) of the states in ``known``, and of those that only journal entries name."""
+    keys, labels = known if known is not None else ([], [])
+    labels = list(labels) if labels is not None else list(keys)
+    for one in entries:
+        if one.first + len(one.keys) > len(keys):  # a failed episode may have named more since
+            keys = [*keys[: one.first], *one.keys]
+            labels = [*labels[: one.first], *one.labels]
+    return (keys, labels) if keys else known
+
+
 def holds_episodes(folder: Path) -> bool:
     """Whether there are episodes in a journal that no shard may have taken over."""
     return next(read_journal(inside(folder, JOURNAL)), None) is not None
@@ -153,7 +178,10 @@ def _decoded(entry: bytes, end: int) -> Entry:
         ended = dict(zip(("ended_in", "seed"), shown, strict=True))
         episode = Episode(state, action, reward, following, cut_short=cut_short, **ended)
         table = as_table(as_block(number, [episode]))
-    return Entry(number, end, table, *(json.loads(names) if names else (0, [], [])))
+    first, keys, labels = json.loads(names) if names else (0, [], [])
+    if not isinstance(first, int) or not all(isinstance(one, str) for one in [*keys, *labels]):
+        raise ValueError("states are named by texts")
+    return Entry(number, end, checked_columns(table), first, keys, labels)
 
 
 def _as_arrow(table: pa.Table) -> bytes:
@@ -184,34 +212,18 @@ def recover(folder: RunFolder) -> Recovered:
     with lock:
         folder.verify()  # nobody writes now
         discard_drafts(folder.place)
-        recorded = recorded_episodes(folder.episodes)
+        sealed = recorded_episodes(folder.episodes)
         found = list(read_journal(path))
         size = path.stat().st_size if path.is_file() else 0  # whoever wrote it may be done by now
         dropped = size - (found[-1].end if found else len(START))
-        entries = [one for one in found if one.number >= recorded]
-        if [one.number for one in entries] != list(range(recorded, recorded + len(entries))):
-            raise BadInput(
-                f"{path} does not continue where the episodes in {folder.episodes} end; put them "
-                f"back from a copy, or remove {path}"
-            )
+        entries = unsealed_entries(path, found, sealed)
         if entries:
-            _name_states(folder, entries)
-            _write_shards(folder, recorded, entries)
+            states = folder.load_states()  # those of the journal included
+            if states is not None:
+                folder.save_states(*states)  # before the shards that mention them
+            _write_shards(folder, sealed, entries)
         remove(path)
     return Recovered(len(entries), max(0, dropped))
-
-
-def _name_states(folder: RunFolder, entries: Sequence[Entry]) -> None:
-    """No shard may speak of a state that nobody could look up."""
-    known = folder.load_states()
-    keys, labels = known if known is not None else ([], [])
-    labels = list(labels) if labels is not None else list(keys)
-    for one in entries:
-        if one.first + len(one.keys) > len(keys):  # a failed episode may have named more since
-            keys = [*keys[: one.first], *one.keys]
-            labels = [*labels[: one.first], *one.labels]
-    if keys:
-        folder.save_states(keys, labels)
 
 
 def _write_shards(folder: RunFolder, recorded: int, entries: Sequence[Entry]) -> None:

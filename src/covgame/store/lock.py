@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import time
 from pathlib import Path
 
 from covgame.errors import BadInput, StorageFailed
+from covgame.interruption import OneProcess
+from covgame.locks import try_lock
 from covgame.store.files import open_file
 
-try:
-    import fcntl
-except ImportError:  # Windows locks bytes of files instead
-    fcntl = None  # type: ignore[assignment]
-
 NAME = ".lock"
-TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
-
 
 PATIENCE = 2.0
 """Seconds: a process that was just killed may take a moment to be gone."""
@@ -35,22 +29,23 @@ class WriteLock:
 
     def __init__(self, folder: Path, patience: float = PATIENCE) -> None:
         self.file: int | None = None
+        self.process = OneProcess()
         try:
             self.file = open_file(folder / NAME)
         except StorageFailed as error:
             raise BadInput(f"{folder} cannot be written to: {error}, or make a copy") from error
-        if not _lock(self.file) and not self._wait(self.file, patience):
+        self.without = f"a second process may write to {folder} unnoticed"
+        if not try_lock(self.file, self.without) and not self._wait(self.file, patience):
             self.release()
             raise BadInput(
                 f"another process is writing to {folder}; wait until it is done, and resume then"
             )
 
-    @staticmethod
-    def _wait(file: int, patience: float) -> bool:
+    def _wait(self, file: int, patience: float) -> bool:
         """Whether the lock is free within so many seconds."""
         gc.collect()  # of this process there may be one that nobody has any more
         until = time.monotonic() + patience
-        while not (free := _lock(file)) and time.monotonic() < until:
+        while not (free := try_lock(file, self.without)) and time.monotonic() < until:
             time.sleep(SLICE)
         return free
 
@@ -68,17 +63,3 @@ class WriteLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-def _lock(file: int) -> bool:
-    """Whether the lock was free; where a file system has no locks, it always is."""
-    try:
-        if fcntl is None:
-            import msvcrt
-
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in TAKEN
-    return True

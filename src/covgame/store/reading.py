@@ -1,9 +1,12 @@
-"""The episodes of a run, read shard by shard: however many there are, one shard is in memory."""
+"""The episodes of a run, read shard by shard: however many there are, one shard is in memory.
+
+Every reader of a run goes through ``StepTables``, which has the shards and the journal.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -25,8 +28,12 @@ from covgame.store.episodes import (
     RESTORE,
     SCHEMA,
     read_shard,
+    recorded_episodes,
     shards,
 )
+from covgame.store.files import inside
+from covgame.store.folder import JOURNAL, RunFolder
+from covgame.store.journal import Entry, read_journal, unsealed_entries
 from covgame.store.observations import Space, arrow_type, joined, one_by_one, values_of
 from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
 
@@ -103,49 +110,119 @@ class _Facts:
         )
 
 
+class StepTables:
+    """The recorded steps of a run: a table per shard, then one of what only its journal holds.
+
+    Nothing is written, so a run can be read while another process writes to it, and where it is
+    read-only. The episodes are those of the moment when it is opened, in every pass.
+
+    Args:
+        run: A run, or a folder that holds nothing but shards.
+        most: Leave out later episodes than so many.
+    """
+
+    def __init__(self, run: RunFolder | Path, most: int | None = None) -> None:
+        self.folder = run if isinstance(run, Path) else run.episodes
+        entries: list[Entry] = []
+        if isinstance(run, RunFolder):
+            # The journal first: a writer removes episodes from it when they are in a shard.
+            journal = inside(run.place, JOURNAL)
+            entries = list(read_journal(journal))
+        self.paths = shards(self.folder)
+        self.first = [0, *(_last_episode(path) + 1 for path in self.paths[:-1])][: len(self.paths)]
+        self.n_episodes = sealed = recorded_episodes(self.folder)
+        self._unsealed: pa.Table | None = None
+        if entries and (new := unsealed_entries(journal, entries, sealed)):
+            self.paths.append(journal)
+            self.first.append(sealed)
+            self.n_episodes += len(new)
+            self._unsealed = pa.concat_tables(
+                [one.table for one in new], promote_options="default"
+            ).combine_chunks()
+        if most is not None:
+            self.n_episodes = min(self.n_episodes, most)
+        self._read: tuple[int, bool, pa.Table] | None = None  # the table that was read last
+
+    def tables(
+        self,
+        first: int = 0,
+        last: int | None = None,
+        *,
+        observations: bool = False,
+        check: Callable[[Path, pa.Table, int], None] | None = None,
+    ) -> Iterator[tuple[Path, pa.Table]]:
+        """(file, steps) of the episodes ``first`` to ``last`` - 1, a shard at a time.
+
+        ``check`` is called with each file, its whole table, and the episode it has to begin with.
+        """
+        end = self.n_episodes if last is None else min(last, self.n_episodes)
+        if first >= end:
+            return
+        for number in range(bisect_right(self.first, first) - 1, len(self.paths)):
+            if self.first[number] >= end:
+                return
+            table = self._table(number, observations, check)
+            episode = table["episode"].to_numpy()
+            begin, stop = np.searchsorted(episode, [first, end]).tolist()
+            if begin < stop:
+                yield self.paths[number], table.slice(begin, stop - begin)
+                first = int(episode[stop - 1]) + 1  # a shard may hold by now what the journal had
+
+    def _table(
+        self,
+        number: int,
+        observations: bool,
+        check: Callable[[Path, pa.Table, int], None] | None,
+    ) -> pa.Table:
+        """A table, read and checked; the last one is kept, because it is often needed again."""
+        if self._read is None or self._read[:2] != (number, observations):
+            path = self.paths[number]
+            if self._unsealed is not None and number == len(self.paths) - 1:
+                table = self._unsealed
+                if not observations:
+                    table = table.drop_columns([n for n in OBSERVATIONS if n in table.column_names])
+            else:
+                table = read_shard(path, RESTORE, observations=observations)
+            if len(table) and table["episode"][-1].as_py() >= self.n_episodes:  # written since
+                stop = np.searchsorted(table["episode"].to_numpy(), self.n_episodes)
+                table = table.slice(0, int(stop))
+            if check is not None:
+                check(path, table, self.first[number])
+            self._read = number, observations, table
+        return self._read[2]
+
+
 class RecordedEpisodes:
     """All steps of a run, in order, checked to be episodes of a world of this shape."""
 
     def __init__(
         self,
-        folder: Path,
+        run: StepTables | RunFolder | Path,
         shape: Shape,
         names: Names | None = None,
         space: Space | None = None,  # of observations that were kept, as run.json has it
         *,
         open_ends: bool = False,  # data of others may stop before an episode is over
     ) -> None:
-        self.folder, self.shape, self.names = folder, shape, names or Names()
+        self._tables = run if isinstance(run, StepTables) else StepTables(run)
+        self.folder, self.shape, self.names = self._tables.folder, shape, names or Names()
         self.open_ends = open_ends
         self.space = space
-        self.shards = shards(folder)
-        self.first = [_first_episode(path) for path in self.shards]
-        self._open: tuple[int, bool, pa.Table] | None = None  # the shard that was read last
-
-    @cached_property
-    def _length(self) -> int:
-        if not self.shards:
-            return 0
-        table = self._shard(len(self.shards) - 1)
-        return int(table["episode"][-1].as_py()) + 1 if len(table) else 0
 
     def __len__(self) -> int:
-        return self._length
+        return self._tables.n_episodes
 
     def tables(
         self, first: int = 0, last: int | None = None, *, observations: bool = False
     ) -> Iterator[pa.Table]:
         """The steps of the episodes ``first`` to ``last`` - 1, a shard at a time."""
-        end = len(self) if last is None else last
-        if first >= end:
-            return
-        for number in range(bisect_right(self.first, first) - 1, len(self.shards)):
-            if self.first[number] >= end:
-                return
-            table = self._shard(number, observations=observations)
-            episode = table["episode"].to_numpy()
-            begin, stop = np.searchsorted(episode, [first, end]).tolist()
-            yield table.slice(begin, stop - begin)
+
+        def check(path: Path, table: pa.Table, first: int) -> None:
+            self._check(path, _columns(table), first)
+            self._check_observations(path, table)
+
+        for _, table in self._tables.tables(first, last, observations=observations, check=check):
+            yield table
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All steps at once."""
@@ -208,16 +285,6 @@ class RecordedEpisodes:
         recorded = self.recorded(observations=False)
         return (one.as_counted(self.shape.horizon) for one in recorded)
 
-    def _shard(self, number: int, *, observations: bool = False) -> pa.Table:
-        """A shard, read and checked; the last one is kept, because often it is asked for again."""
-        if self._open is None or self._open[:2] != (number, observations):
-            path = self.shards[number]
-            table = read_shard(path, RESTORE, observations=observations)
-            self._check(path, _columns(table), first=self._expected_first(number))
-            self._check_observations(path, table)
-            self._open = number, observations, table
-        return self._open[2]
-
     def _check_observations(self, path: Path, table: pa.Table) -> None:
         """Both columns or none, of the type that their space has, and none missing on the way."""
         columns = [table[name] for name in OBSERVATIONS if name in table.column_names]
@@ -227,10 +294,6 @@ class RecordedEpisodes:
         whole = len(columns) == len(OBSERVATIONS) and not columns[0].null_count
         if not whole or any(column.type != kind for column in columns):
             raise BadInput(f"{path} has other observations than run.json says; {RESTORE}")
-
-    def _expected_first(self, number: int) -> int:
-        """The episode with which a shard has to begin: the one after the last of the others."""
-        return 0 if number == 0 else _last_episode(self.shards[number - 1]) + 1
 
     def _check(self, path: Path, steps: Columns, first: int) -> None:
         """Steps lie in the world, one follows from the other, episodes are numbered from 0."""
@@ -341,21 +404,13 @@ def _columns(table: pa.Table) -> Columns:
     return {name: table[name].to_numpy() for name in SCHEMA.names}
 
 
-def _first_episode(path: Path) -> int:
-    return _episode_range(path)[0]
-
-
 def _last_episode(path: Path) -> int:
-    return _episode_range(path)[1]
-
-
-def _episode_range(path: Path) -> tuple[int, int]:
-    """The first and the last episode of a shard, as its footer says."""
+    """The last episode of a shard, as its footer says."""
     try:
         about = pq.read_metadata(path)
         column = about.schema.names.index("episode")
         groups = [about.row_group(i).column(column).statistics for i in range(about.num_row_groups)]
         known = [one for one in groups if one is not None and one.has_min_max]
-        return min(one.min for one in known), max(one.max for one in known)
+        return int(max(one.max for one in known))
     except (OSError, pa.ArrowException, ValueError) as error:
         raise BadInput(f"{path} cannot be read; {RESTORE}") from error

@@ -101,6 +101,7 @@ class Recorder:
 
     def note(self, number: int, episode: Episode) -> None:
         """Write an episode down at once; a block of them follows later."""
+        self.lock.process.check()
         if self.journal is not None:
             keys, labels = self.source.state_keys or [], self.source.state_labels or []
             self.journal.add(number, episode, keys, labels)
@@ -120,6 +121,7 @@ class Recorder:
 
     def add(self, block: Block) -> None:
         """Take a block down."""
+        self.lock.process.check()
         full = len(block) == self.room
         if full:
             self._save_what_shards_speak_of()
@@ -193,6 +195,7 @@ class CountsRecorder:
     def add(self, block: Block) -> None:
         """Save the counts now and then."""
         del block
+        self.lock.process.check()
         if time.monotonic() - self.saved > SECONDS_PER_CHECKPOINT:
             self.checkpoint()
 
