@@ -262,7 +262,7 @@ def test_if_nobody_else_can_compile_this_process_does(
     assert not failing.is_over()
     assert ended(failing) != 0
     assert failing.is_over()
-    for name, value in (("sys.executable", ""), ("covgame.kernels.warming.fcntl", None)):
+    for name, value in (("sys.executable", ""), ("covgame.locks.HAS_FLOCK", False)):
         with monkeypatch.context() as patch:
             patch.setattr(name, value)
             assert warming.Warming([(fresh, [1])]).is_over()
