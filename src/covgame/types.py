@@ -63,14 +63,14 @@ class Policy:
     """What to do at every stage and state.
 
     ``table`` holds an action per (h, s), or a probability per (h, s, a) if it is stochastic.
-    The table may be filled only where episodes have been. So whoever plays says in which state one
-    begins, before the first action. Its first row may stand for several stages: the first ``lead``
-    ones, and the one after them.
+    The table may be filled only where episodes have been, so the first state of an episode is
+    passed to ``begin`` before the first action. The first row may stand for several stages: the
+    first ``lead`` ones, and the one after them.
     """
 
     table: npt.NDArray[Any]
     actions: int
-    on_start: Callable[[int], None] | None = None
+    on_start: Callable[[int], Policy | None] | None = None
     lead: int = 0
 
     @classmethod
@@ -85,10 +85,11 @@ class Policy:
     def uniform(cls, shape: Shape) -> Policy:
         return cls.stochastic(np.full(shape.hsa, 1.0 / shape.actions))
 
-    def begin(self, state: int) -> None:
-        """Hear in which state an episode begins."""
-        if self.on_start is not None and state < self.table.shape[1]:
-            self.on_start(state)
+    def begin(self, state: int) -> Policy:
+        """The policy for an episode that begins in this state."""
+        if self.on_start is None or state >= self.table.shape[1]:
+            return self
+        return self.on_start(state) or self
 
     def row(self, h: int) -> int:
         """The row of the table for a stage."""

@@ -47,6 +47,7 @@ class AdversaryState:
     rate: float = 1.0  # xi
     shift: float = 0.0  # subtracted from exponents
     level: int = 0  # k in Algorithm 1
+    rows: int = 0  # that are asked for
     base: FloatArray = field(default_factory=lambda: np.zeros(0))  # (G,), at the last restart
     memory: dict[str, npt.NDArray[Any]] = field(default_factory=dict)  # of adversaries of others
 
@@ -88,6 +89,18 @@ class Extends(Protocol):
 
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         """Change the state after the target got more rows."""
+        ...
+
+
+@runtime_checkable
+class Reserves(Protocol):
+    """Takes rows that are reserved: in the target, but asked for only later.
+
+    Until then they count as collected infinitely often, and weigh nothing.
+    """
+
+    def include(self, target: Target, state: AdversaryState, row: int, n: float) -> None:
+        """Weigh a row from now on, which has n visits."""
         ...
 
 
@@ -205,7 +218,7 @@ class TargetAware:
     """
 
     def start(self, target: Target) -> AdversaryState:
-        state = AdversaryState(np.zeros(len(target)), 0.0, rate=_fastest(target))
+        state = AdversaryState(np.zeros(len(target)), 0.0, rate=_fastest(target), rows=len(target))
         self._weigh(target, state, np.zeros(len(target)))
         return state
 
@@ -217,13 +230,17 @@ class TargetAware:
             weight = self.weight_of(target, state, row, float(collected[row]))
             state.total += weight - state.weights[row]
             state.weights[row] = weight
-        wanted = learning_rate(len(target), state.variance, _fastest(target))
+        wanted = learning_rate(state.rows, state.variance, _fastest(target))
         if wanted < RATE_UPDATE_RATIO * state.rate or state.total < MIN_TOTAL_WEIGHT:
             state.rate = wanted
             self._weigh(target, state, collected)
 
+    def include(self, target: Target, state: AdversaryState, row: int, n: float) -> None:
+        _include(state, row, self.weight_of(target, state, row, n))
+
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
-        wanted = learning_rate(len(target), state.variance, _fastest(target))
+        state.rows = int(np.isfinite(collected).sum())
+        wanted = learning_rate(state.rows, state.variance, _fastest(target))
         state.rate = min(state.rate, wanted) if state.variance > 0 else wanted
         self._weigh(target, state, collected)
 
@@ -237,7 +254,7 @@ class TargetAware:
         collected: FloatArray,
     ) -> None:  # fmt: skip
         state.variance += mean_loss_variance(target, state, gains, episodes)
-        state.rate = learning_rate(len(target), state.variance, _fastest(target))
+        state.rate = learning_rate(state.rows, state.variance, _fastest(target))
         self._weigh(target, state, collected)
 
     def weight_of(self, target: Target, state: AdversaryState, row: int, n: float) -> float:
@@ -287,6 +304,9 @@ class MissingOnly:
         del target, state, row, gain
         return False
 
+    def include(self, target: Target, state: AdversaryState, row: int, n: float) -> None:
+        _include(state, row, self.weight_of(target, state, row, n))
+
     def extend(self, target: Target, state: AdversaryState, collected: FloatArray) -> None:
         state.weights = self.anticipate(target, state, collected)
         state.total = _sum(state.weights)
@@ -307,6 +327,12 @@ class MissingOnly:
 
 OURS = (WeightedMajority, TargetAware, MissingOnly)
 """The adversaries that compiled code knows; a subclass is somebody else's."""
+
+
+def _include(state: AdversaryState, row: int, weight: float) -> None:
+    state.rows += 1
+    state.weights[row] = weight
+    state.total += weight
 
 
 def _imagined(

@@ -12,11 +12,16 @@ from covgame.types import BoolArray, BoolHS
 
 def without(target: Target, avoided: BoolArray) -> Target:
     """The rows of a target that can do without what is avoided, (S, A)."""
+    return target.keep(can_do_without(target, avoided))
+
+
+def can_do_without(target: Target, avoided: BoolArray) -> BoolArray:
+    """Which rows of a target can do without what is avoided, (S, A)."""
     shape = target.shape
     open_to = np.ones((shape.states, shape.actions), dtype=np.bool_)
     open_to[: len(avoided)] = ~avoided[: shape.states]
     everywhere = np.broadcast_to(open_to, shape.hsa)
-    return target.keep(_has_any(target, everywhere))
+    return _has_any(target, everywhere)
 
 
 def cut_off(game: Game, allowed: BoolArray) -> BoolArray:

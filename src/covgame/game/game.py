@@ -6,8 +6,8 @@ Covering is checked on the counts, so that a run that ends is right whatever the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -17,13 +17,14 @@ from covgame.game.adversary import (
     Adversary,
     Anticipates,
     Gains,
+    Reserves,
     RevisesWithin,
     as_gains,
     extended,
 )
 from covgame.game.counts import CountedVisits, Counts
-from covgame.game.planner import Planner
-from covgame.game.sight import first_sight, longest_in_vain, wider, within_reason
+from covgame.game.lookahead import ENOUGH, first_depth, max_depth, next_depth
+from covgame.game.planner import OptimisticPlanner, Plan, Planner
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray, FloatHSA, Policy, Shape
 
@@ -97,11 +98,14 @@ class Game:
         self.adversary = adversary
         self.revising = adversary if isinstance(adversary, RevisesWithin) else None
         self.counts = counts
-        self.sight = first_sight(target.shape, stage_free=counts.stage_free)  # stages planned
+        self.deepest = self._deepest()  # stages that a plan may look ahead
         self.allowed = allowed  # (S, A), where the environment forbids actions
         # An episode's steps change what it does next, where stages share what they have seen.
         self.learns_within = learns_within and counts.shares_stages
-        self.collected = np.zeros(len(target))
+        self.asked = np.ones(len(target), dtype=np.bool_)  # rows; the others are reserved
+        self.collected = np.zeros(len(target))  # infinite for reserved rows
+        self.preference: FloatArray | None = None  # (S, A), factors of rewards
+        self._required: Target | None = None
         self._still_open = 0  # a row that was open when somebody asked last
         self.state = adversary.start(target)
         self.begin()
@@ -120,8 +124,16 @@ class Game:
         """Go on with a target that has more rows, or room for more states."""
         self._make_room(target)
         self.target = target
-        self.collected = target.collected(self.counts.visits)
-        self.state = extended(self.adversary, target, self.state, self.collected)
+        self.asked = np.ones(len(target), dtype=np.bool_)
+        self._recount()
+
+    def _recount(self) -> None:
+        """Count again what rows have collected, and weigh them."""
+        visits = self.target.collected(self.counts.visits)
+        self.collected = np.where(self.asked, visits, np.inf)
+        self.state = extended(self.adversary, self.target, self.state, self.collected)
+        self.weights_now = self.state.weights
+        self._required = None
 
     def extend(self, target: Target) -> None:
         """``grow``, where whatever was counted was told to this game; cheaper if rows stay."""
@@ -131,31 +143,102 @@ class Game:
         self._make_room(target)
         new = target.keep(np.arange(len(target)) >= len(self.target))
         self.target = target
+        self.asked = np.ones(len(target), dtype=np.bool_)
         self.collected = np.append(self.collected, new.collected(self.counts.visits))
         self.state = extended(self.adversary, target, self.state, self.collected)
+        self._required = None
+
+    @property
+    def reserves(self) -> bool:
+        """Whether rows can be reserved for states that have not been seen yet."""
+        return isinstance(self.adversary, Reserves)
+
+    def reserve(self, target: Target) -> None:
+        """Go on with a target that has further rows, which are not asked for yet."""
+        self._make_room(target)
+        more = len(target) - len(self.target)
+        self.target = target
+        self.asked = np.append(self.asked, np.zeros(more, dtype=np.bool_))
+        self.collected = np.append(self.collected, np.full(more, np.inf))
+        self.state.weights = np.append(self.state.weights, np.zeros(more))
+        self.weights_now = self.state.weights  # no episode is played on after this
+        self._required = None
+
+    def ask_for(self, rows: Sequence[int], collected: Sequence[float] | None = None) -> None:
+        """Ask for reserved rows from now on, also in the middle of an episode.
+
+        ``collected`` says how often they were visited in earlier episodes, never if left out.
+        """
+        assert isinstance(self.adversary, Reserves)  # noqa: S101 (or rows cannot be reserved)
+        for place, row in enumerate(rows):
+            visits = collected[place] if collected is not None else 0.0
+            self.asked[row], self.collected[row] = True, visits
+            self.adversary.include(self.target, self.state, row, visits)
+            self.weights_now[row] = self.state.weights[row]
+        self.newly_asked += rows
+        self._required = None
+
+    def ask_only_for(self, asked: BoolArray) -> None:
+        """Ask for these rows, (G,), between two episodes; the others stay reserved."""
+        if (self.asked & ~asked).any():
+            self.asked = asked.copy()
+            self._recount()
+            return
+        new = asked & ~self.asked
+        visits = self.target.keep(new).collected(self.counts.visits)
+        self.ask_for(np.flatnonzero(new).tolist(), visits.tolist())
+
+    def reserved_rows(self, state: int) -> list[int]:
+        """The reserved rows of a state's allowed actions."""
+        _, _, actions = self.target.shape.hsa
+        found: dict[int, None] = {}
+        for action in range(actions):
+            if self.allowed is None or self.allowed[state, action]:
+                for row in self.target.rows_of_cell(state * actions + action):
+                    if not self.asked[row]:
+                        found[row] = None
+        return list(found)
+
+    @property
+    def required(self) -> Target:
+        """The rows that are asked for."""
+        if self._required is None:
+            self._required = self.target if self.asked.all() else self.target.keep(self.asked)
+        return self._required
 
     def _make_room(self, target: Target) -> None:
-        """For all states of a target; where these are very many, plans look less far."""
+        """Make room for all states of a target; where these are very many, plans look less far."""
         if target.shape.states > self.counts.shape.states:
             self.counts.grow(target.shape.states)
-            if self.counts.stage_free:
-                self.sight = within_reason(self.sight, target.shape)
+            self.deepest = self._deepest()
+
+    def _deepest(self) -> int:
+        shape = self.counts.shape
+        return max_depth(shape) if self.counts.stage_free else shape.horizon
 
     def allow(self, allowed: BoolArray) -> None:
         """Hear which actions states have, (S, A), where that shows only as one goes."""
         self.allowed = allowed
 
-    def cell_rewards(self, weights: FloatArray) -> FloatHSA:
-        """What a cell earns when rows weigh so much; nothing can make up for what is forbidden.
+    def allow_in(self, state: int, allowed: BoolArray) -> None:
+        """Hear which actions one state has, (A,)."""
+        if self.allowed is None:
+            self.allowed = np.ones(self.target.shape.hsa[1:], dtype=np.bool_)
+        self.allowed[state] = allowed
 
-        For as many stages as are planned.
+    def cell_rewards(self, weights: FloatArray, stages: int | None = None) -> FloatHSA:
+        """The reward of each cell if rows have these weights; forbidden actions have -infinity.
+
+        For so many stages, all that a plan may look ahead if left out.
         """
         places = self.place_rewards(weights)
-        return np.broadcast_to(places, (self.sight, *places.shape[1:])).copy()
+        return np.broadcast_to(places, (stages or self.deepest, *places.shape[1:])).copy()
 
     def place_rewards(self, weights: FloatArray) -> FloatHSA:
         """The same, (1, S, A) where the target does not tell stages apart."""
         reward = self.target.place_rewards(weights)
+        if self.preference is not None:
+            reward *= self.preference
         if self.allowed is not None:
             reward[:, ~self.allowed] = -np.inf
         return reward
@@ -163,10 +246,45 @@ class Game:
     def ask(self) -> Policy:
         """The policy to play next."""
         self.begin()
-        return self.planner.plan(self.counts, self.cell_rewards(self.state.weights))
+        if not self.counts.stage_free:
+            return self.planner.plan(self.counts, self.cell_rewards(self.weights_now))
+        return replace(self._plan_ahead(first_depth(self.deepest)), on_start=self.start)
+
+    def start(self, state: int) -> Policy | None:
+        """The policy for an episode that begins in this state; None: the one asked for."""
+        return None if self.sees_enough(0, state) else self._plan_from(0, state)
+
+    def sees_enough(self, h: int, state: int) -> bool:
+        """Whether the plan looks far enough ahead for a state that is entered at stage h."""
+        if not self.counts.stage_free:
+            return True
+        depth = len(self.plan.policy.table)
+        if depth >= min(self.deepest, self.target.shape.horizon - h):
+            return True
+        return bool(self.plan.values[state] >= ENOUGH * self.plan.most)
+
+    def _plan_from(self, h: int, state: int) -> Policy:
+        """The policy for an episode that is in a state at stage h."""
+        if not self.counts.stage_free:
+            return self.planner.plan(self.counts, self.cell_rewards(self.weights_now))
+        depth = first_depth(self.deepest)
+        policy = self._plan_ahead(depth)
+        while not self.sees_enough(h, state):
+            depth = next_depth(depth, self.deepest)
+            policy = self._plan_ahead(depth)
+        return policy
+
+    def _plan_ahead(self, depth: int) -> Policy:
+        """A plan that looks so many stages ahead, made by our own planner."""
+        assert isinstance(self.planner, OptimisticPlanner)  # noqa: S101 (counts are free of stages)
+        reward = self.cell_rewards(self.weights_now, depth)
+        self.plan: Plan = self.planner.plan_with_values(self.counts, reward)
+        return self.plan.policy
 
     def begin(self) -> None:
-        """Nothing of the next episode is known yet."""
+        """Start with the next episode, of which nothing is known yet."""
+        self.newly_asked: list[int] = []  # rows, since it began
+        self.numbers_before = (self.state.rows, self.state.total)
         self.path: list[int] = []  # its cells so far
         self.gains: Gains = {}  # and what they have collected
         self.learnt: list[tuple[int, int]] = []  # its steps that are counted already
@@ -177,7 +295,7 @@ class Game:
         """Hear of a step; the policy for the rest of the episode, None if there is no reason.
 
         Where stages share what they have seen, the step is learnt at once. It is a reason if it
-        was news, or if what is wanted has changed by it.
+        was news, if what is wanted has changed by it, or if the plan does not look far enough.
         """
         self.visit(cell)
         news = False
@@ -185,15 +303,21 @@ class Game:
             self.learnt.append((cell, successor))
             news = self.counts.learn(cell, successor)
         weights = self.revised_weights()
+        stage = len(self.path)
         if weights is not None:
             self.weights_now = weights
-        elif not news:
+        elif not news and self.sees_enough(stage, successor):
             return None
-        return self.planner.plan(self.counts, self.cell_rewards(self.weights_now))
+        return self._plan_from(stage, successor)
 
     def abandon(self) -> None:
         """Forget an episode that will not be told."""
         self.counts.unlearn(self.learnt, self.agreement_before)
+        for row in self.newly_asked:
+            self.asked[row], self.collected[row] = False, np.inf
+            self.state.weights[row] = 0.0
+        self.state.rows, self.state.total = self.numbers_before
+        self._required = None
         self.begin()
 
     def visit(self, cell: int) -> None:
@@ -245,19 +369,10 @@ class Game:
 
     def tell_cells(self, cells: Iterable[int]) -> None:
         """Let the adversary see an episode that somebody else has counted."""
-        if self.sight < self.target.shape.horizon:
-            cells = list(cells)
-            self.look_further(longest_in_vain(self.target, self.collected, cells))
         gains = self._gains(cells)
         for row, gain in gains.items():
             self.collected[row] += gain
         self.adversary.observe(self.target, self.state, gains, self.collected)
-
-    def look_further(self, in_vain: int) -> bool:
-        """Plan more stages ahead, if so many steps in a row of an episode met nothing missing."""
-        before = self.sight
-        self.sight = wider(before, self.target.shape, in_vain)
-        return self.sight > before
 
     def tell_visits(self, seen: CountedVisits) -> None:
         """Count many episodes of which only the visits are known."""

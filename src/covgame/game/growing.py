@@ -38,6 +38,18 @@ class Growing(Protocol):
         """Whether whatever is asked for may be visited at any stage."""
         ...
 
+    @property
+    def reserves(self) -> bool:
+        """Whether rows can be reserved, so that they are asked for once their state is seen.
+
+        Where not, rows are added between two episodes.
+        """
+        ...
+
+    def reserved(self, shape: Shape) -> Target:
+        """The rows of all states that there is room for; those of the first states come first."""
+        ...
+
     def check(self) -> None:
         """Raise ``BadInput`` if it cannot grow, for want of something."""
         ...
@@ -67,6 +79,11 @@ class Growing(Protocol):
         ...
 
 
+def no_rows(shape: Shape) -> Target:
+    """A target that asks for nothing."""
+    return Target.of_rows(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
+
+
 def open_rows(game: Game) -> list[tuple[Row, float]]:
     """The rows of a game's target that lack visits, most first."""
     missing = np.maximum(game.target.counts - game.collected, 0.0)
@@ -76,6 +93,13 @@ def open_rows(game: Game) -> list[tuple[Row, float]]:
 
 class _ByStates:
     """What changes only when new states are seen."""
+
+    @property
+    def reserves(self) -> bool:
+        return False
+
+    def reserved(self, shape: Shape) -> Target:
+        return no_rows(shape)
 
     def check(self) -> None:
         return
@@ -101,6 +125,17 @@ class SeenRows(_ByStates):
     @property
     def stage_free(self) -> bool:
         return self.request.per != "cell"
+
+    @property
+    def reserves(self) -> bool:
+        """Not for cells: few are ever entered, compared with those that there is room for."""
+        return self.request.per != "cell"
+
+    def reserved(self, shape: Shape) -> Target:
+        everywhere = np.ones((1, shape.states), dtype=np.bool_)
+        every = np.ones((shape.states, shape.actions), dtype=np.bool_)
+        rows = self.request.rows(everywhere, every)
+        return Target.of_rows(shape, rows, np.full(len(rows), self.request.count))
 
     def grown(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
         target = _without_forbidden(game)
@@ -200,14 +235,20 @@ class SeenTransitions:
     def stage_free(self) -> bool:
         return self.last_step
 
+    @property
+    def reserves(self) -> bool:
+        return False
+
+    def reserved(self, shape: Shape) -> Target:
+        return no_rows(shape)
+
     def check(self) -> None:
         return
 
     def first(self, shape: Shape) -> Target:
         """The target before the first episode."""
         pairs = np.zeros(0, dtype=np.int64) if self.wanted is None else np.unique(self.wanted.pair)
-        empty = Target.of_rows(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
-        empty = replace(empty, last_stage=self.last_step)
+        empty = replace(no_rows(shape), last_stage=self.last_step)
         return self._asking(empty, Counts(shape, pooled=True), pairs)
 
     def outdated(self, game: Game) -> bool:

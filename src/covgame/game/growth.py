@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from covgame.episodes import Episode
 from covgame.errors import Row
-from covgame.game.avoiding import cut_off, without
+from covgame.game.avoiding import can_do_without, cut_off, without
 from covgame.game.game import Game
 from covgame.game.growing import Growing
 from covgame.game.size import check_room
 from covgame.targets.target import Target
-from covgame.types import ANY, BoolArray, BoolHS
+from covgame.types import ANY, END, BoolArray, BoolHS, Shape
 
 INTERVAL = 50
 """The target takes up what was newly seen after every 50th part of the episodes so far."""
@@ -93,6 +93,7 @@ class Growth:
         self.next_cut = 0
         self.seen: BoolHS | None = None  # (H or 1, S), where some episode was
         self.seen_until = 0  # after so many episodes
+        self.rows_taken_up = 0  # rows that were asked for after the last update
         self.given = 0  # episodes of somebody else, which the game was told before it began
         self.begun = False
 
@@ -117,6 +118,13 @@ class Growth:
         self.begun = True
         self.taken_up = self._seen(game) & _asked_for(game)
         self.next_growth = self.looked_at = game.counts.n_episodes
+        if self.request is not None and self.reserves(game):
+            game.reserve(self.request.reserved(game.target.shape))
+
+    def reserves(self, game: Game) -> bool:
+        """Whether rows are reserved for states that have not been seen yet."""
+        reserves = self.request is not None and self.request.reserves
+        return reserves and self.rare is None and game.reserves
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All that decides when it changes next."""
@@ -162,23 +170,48 @@ class Growth:
         """Ask for what was newly seen, and mind what was learnt of forbidden actions."""
         counts, request = game.counts, self.request
         seen = self._seen(game)
+        if game.covered and request is not None and request.stage_free:
+            seen = seen | _enterable(game, seen)
         known = np.zeros_like(seen)
         known[:, : self.taken_up.shape[1]] = _at_stages(game, self.taken_up)
-        more = request is not None and (bool((seen & ~known).any()) or request.outdated(game))
-        if changed := more or _differs(game.allowed, allowed):
-            self.taken_up, rows = seen.copy(), len(game.target)
+        new = request is not None and bool((seen & ~known).any())
+        changed = new or _differs(game.allowed, allowed)
+        if request is not None and self.reserves(game):
+            if changed := changed or self.next_growth == 0:
+                self._allow(game, counts.shape.states, allowed)
+                changed = self._ask_for_seen(game, seen)
+        elif changed := changed or (request is not None and request.outdated(game)):
             self._allow(game, counts.shape.states, allowed)
             target = request.grown(game, seen, self._left_out_rows()) if request else game.target
             game.extend(target if self.avoided is None else without(target, self.avoided))
+        if new or changed:
+            self.taken_up, rows = seen.copy(), int(game.asked.sum())
             if self.by_chance is not None and self.by_chance.in_vain:
                 found = int(seen.any(axis=0).sum() - known.any(axis=0).sum())
-                self.by_chance.find(found, max(0, len(game.target) - rows))
+                self.by_chance.find(found, max(0, rows - self.rows_taken_up))
+            self.rows_taken_up = rows
         soonest = request.soonest(game) if request else None
         pause = (counts.n_episodes - self.given) // INTERVAL
         self.next_growth = counts.n_episodes + max(
             1, pause if soonest is None else min(pause, soonest)
         )
         return changed
+
+    def _ask_for_seen(self, game: Game, seen: BoolHS) -> bool:
+        """Ask for the reserved rows of states that were seen; whether that changes anything."""
+        target = game.target
+        _, state, action = target.rows.T
+        asked: BoolArray = np.logical_or.reduce(seen, axis=0)[state]
+        if game.allowed is not None:
+            asked &= (action == ANY) | game.allowed[state, action]
+        if self.avoided is not None:
+            asked &= can_do_without(target, self.avoided)
+        for row in self.cut:
+            asked &= (state != row[1]) | (action != (ANY if row[2] is None else row[2]))
+        if np.array_equal(asked, game.asked):
+            return False
+        game.ask_only_for(asked)
+        return True
 
     def hear(self, game: Game, episode: Episode) -> None:
         """Hear of an episode that was just counted, which saves looking through all counts."""
@@ -201,6 +234,10 @@ class Growth:
         check_room(game, states)
         self._allow(game, states, allowed)
         target = game.target
+        if self.request is not None and self.reserves(game):
+            horizon, _, actions = target.shape.hsa
+            game.reserve(self.request.reserved(Shape(horizon, states, actions)))
+            return
         if self.request is not None:
             target = self.request.resized(game, self.taken_up, self._left_out_rows())
         none = np.zeros((0, 3), dtype=np.int64)
@@ -241,7 +278,10 @@ class Growth:
         found = cut_off(game, game.allowed)
         if found.any():
             self.cut += game.target.as_rows(np.flatnonzero(found))
-            game.grow(game.target.keep(~found))
+            if self.reserves(game):
+                game.ask_only_for(game.asked & ~found)
+            else:
+                game.grow(game.target.keep(~found))
         return bool(found.any())
 
     def drop_left_out(self, game: Game) -> None:
@@ -259,7 +299,32 @@ def _widened(seen: BoolHS, states: int) -> BoolHS:
 
 def _asked_for(game: Game) -> BoolHS:
     """The (stage, state) in the target: a run may be stopped before it takes up what it saw."""
-    return _at_stages(game, np.logical_or.reduce(game.target.support, axis=2))
+    return _at_stages(game, np.logical_or.reduce(game.required.support, axis=2))
+
+
+def _enterable(game: Game, seen: BoolHS) -> BoolHS:
+    """States that no episode was in before its time was up, but that it can enter sooner.
+
+    By the transitions that were seen. What can be entered only when an episode is over cannot be
+    visited, and is not asked for.
+    """
+    entered = np.logical_or.reduce(seen, axis=0)
+    found = np.zeros_like(seen)
+    row, successor, _ = game.counts.table.listed(0, len(game.counts.table))
+    if entered[successor[successor != END]].all():
+        return found
+    move = successor != END
+    state, successor = row[move] // game.counts.shape.actions, successor[move]
+    state = state % game.counts.shape.states
+    within = game.counts.starts > 0
+    for _ in range(game.counts.shape.horizon - 1):
+        reached = within.copy()
+        reached[successor[within[state]]] = True
+        if np.array_equal(reached, within):
+            break
+        within = reached
+    found[-1] = within & ~entered
+    return found
 
 
 def _at_stages(game: Game, seen: BoolHS) -> BoolHS:

@@ -5,8 +5,9 @@ Appendix C of the paper (UCBVI for changing rewards), and our range-aware form o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,12 +37,13 @@ class Optimism(Protocol):
         observed: FloatArray,
         best: FloatArray,
         remaining: float,
+        stages_left: int,
     ) -> FloatArray:
         """Q_h per pair.
 
         ``best`` is the largest value that any action of the state was seen to lead to, where the
         pair itself was seen to lead to one state only, and 0 elsewhere. ``remaining`` bounds what
-        any path earns after this stage.
+        any path earns in the ``stages_left`` stages after this one.
         """
         ...
 
@@ -70,9 +72,11 @@ class PaperOptimism:
         observed: FloatArray,
         best: FloatArray,
         remaining: float,
+        stages_left: int,
     ) -> FloatArray:
-        del best, remaining  # the paper clips at 1
-        bonus = _bonus(variance, 8 * self.beta(observed), observed, 1.0)
+        del best, remaining, stages_left  # the paper clips at 1
+        b = 8 * self.beta(observed)
+        bonus = _bonus(variance, b, b, observed, 1.0)
         forbidden = reward == -np.inf
         upper = np.minimum(1.0, np.where(forbidden, 0.0, reward) + mean + bonus)
         return np.where(forbidden, -np.inf, upper)
@@ -89,11 +93,26 @@ class RangeAwareOptimism:
 
     With b = 8 beta and promise 1 still an upper bound; with a small constant a heuristic that never
     gives up on a reachable cell, because an action not tried yet promises nearly all that is left.
+
+    Bonuses accumulate along a path, also where it takes the same pair again and again. With a
+    constant b they reach R after 1/b steps; every action then looks equally good, and a plan for a
+    long episode postpones what it could collect now. So with L stages left, b is at most
+    ``path_bonus`` / L: on a path whose pairs were each observed once, bonuses add up to at most
+    that share of R. In the term b R/n it is at most ``visit_bonus`` / L^2: there they add up to that
+    share of R/L, which is what one visit can earn. An actual visit outweighs them, however near the
+    end of an episode it is.
     """
 
     b: float = 0.03
     doubt: float = 0.3  # g: how many observations outweigh the doubt
     promise: float = 0.99
+    path_bonus: float = 1.0
+    visit_bonus: float = math.inf
+
+    def bonus_at(self, stages_left: int) -> tuple[float, float]:
+        """b with so many stages left: in the term of the variance, and in the one of the range."""
+        b = min(self.b, self.path_bonus / stages_left)
+        return b, min(b, self.visit_bonus / stages_left / stages_left)
 
     def upper_q(
         self,
@@ -103,18 +122,30 @@ class RangeAwareOptimism:
         observed: FloatArray,
         best: FloatArray,
         remaining: float,
+        stages_left: int,
     ) -> FloatArray:
-        bonus = _bonus(variance, np.full_like(observed, self.b), observed, remaining)
+        b, b_range = (np.full_like(observed, b) for b in self.bonus_at(stages_left))
+        bonus = _bonus(variance, b, b_range, observed, remaining)
         doubt = self.doubt * (1.0 / (observed + self.doubt)) if self.doubt > 0 else 0.0
         upper = np.minimum(remaining, mean + np.maximum(bonus, doubt * (best - mean)))
         return reward + np.where(observed > 0, upper, self.promise * remaining)
 
 
-def _bonus(variance: FloatArray, b: FloatArray, observed: FloatArray, scale: float) -> FloatArray:
-    """max{sqrt(b Var/n), b scale/n}, infinite at n = 0."""
+def _bonus(
+    variance: FloatArray, b: FloatArray, b_range: FloatArray, observed: FloatArray, scale: float
+) -> FloatArray:
+    """max{sqrt(b Var/n), b' scale/n}, infinite at n = 0."""
     share = 1.0 / np.where(observed > 0, observed, 1.0)
-    bonus = np.maximum(np.sqrt(b * variance * share), b * scale * share)
+    bonus = np.maximum(np.sqrt(b * variance * share), b_range * scale * share)
     return np.where(observed > 0, bonus, np.inf)
+
+
+class Plan(NamedTuple):
+    """A policy, and what it is worth at the first stage that is planned."""
+
+    policy: Policy
+    values: FloatArray  # (S,)
+    most: float  # what any path can earn in the stages that are planned
 
 
 @dataclass(frozen=True)
@@ -128,6 +159,10 @@ class OptimisticPlanner:
     optimism: Optimism
 
     def plan(self, counts: Counts, reward: FloatHSA) -> Policy:
+        return self.plan_with_values(counts, reward).policy
+
+    def plan_with_values(self, counts: Counts, reward: FloatHSA) -> Plan:
+        """``plan``, and the values at the first stage."""
         shape, stages = counts.shape, len(reward)
         chosen = np.empty((stages, shape.states), dtype=np.int64)
         following, remaining = np.zeros(shape.states), 0.0
@@ -139,13 +174,14 @@ class OptimisticPlanner:
                 best = np.repeat(counts.best_after(h, following), shape.actions)
                 best[counts.successors(h) != 1] = 0.0
                 q = self.optimism.upper_q(
-                    reward[h].ravel(), mean, variance, observed, best, remaining
+                    reward[h].ravel(), mean, variance, observed, best, remaining, stages - 1 - h
                 )
                 q = q.reshape(shape.states, shape.actions)
             chosen[h] = greedy(q, counts.tried(h))
             following = q[np.arange(shape.states), chosen[h]]
             remaining = remaining + float(reward[h].max())
-        return Policy(chosen, shape.actions, lead=shape.horizon - stages)
+        policy = Policy(chosen, shape.actions, lead=shape.horizon - stages)
+        return Plan(policy, following, remaining)
 
 
 @dataclass(frozen=True, eq=False)

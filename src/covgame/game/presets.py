@@ -5,8 +5,8 @@ from __future__ import annotations
 from covgame.game.adversary import TargetAware, WeightedMajority
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.game.lookahead import is_long
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
-from covgame.game.sight import is_long
 from covgame.targets.target import Target
 from covgame.types import BoolArray
 
@@ -34,7 +34,8 @@ def default_game(
     """
     free = looks_ahead and pooled and target.stage_free and is_long(target.shape)
     counts = Counts(target.shape, pooled=pooled, borrowing=True, stage_free=free)
-    return Game(target, OptimisticPlanner(RangeAwareOptimism()), TargetAware(), counts, allowed)
+    optimism = RangeAwareOptimism(visit_bonus=0.5) if free else RangeAwareOptimism()
+    return Game(target, OptimisticPlanner(optimism), TargetAware(), counts, allowed)
 
 
 def paper_game(

@@ -45,8 +45,8 @@ class Progress:
 
 def progress_of(game: Game, most: int = 3) -> Progress:
     """The state of a game, with an estimate of the episodes that are still needed."""
-    target = game.target
-    missing = np.maximum(target.counts - game.collected, 0.0)
+    target = game.required
+    missing = np.maximum(target.counts - game.collected[game.asked], 0.0)
     is_open = missing > 0
     wanted = float(target.counts.sum())
     left, unseen, prices = _remainder(game, target, missing)
@@ -77,7 +77,7 @@ def _remainder(
     if not len(remainder):
         return (None if unseen else 0.0), unseen, prices
     if target.shape.cells > LARGE:
-        weights = game.state.weights[within]
+        weights = game.state.weights[game.asked][within]
         return dual_bound(kernel, remainder, weights), unseen, prices
     try:
         solved = min_flow(kernel, remainder)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from covgame.errors import TooLarge
 from covgame.game.counts import MOST_BY_STAGE
 from covgame.game.game import Game
+from covgame.game.lookahead import max_depth
 from covgame.memory import physical_memory
 from covgame.targets.target import Target
 from covgame.types import Shape
@@ -38,9 +39,6 @@ LEAST_BYTES = 64 * 2**20
 SECONDS_PER_CELL = 1e-8
 """Planning a cell, with two successors, where everything is planned anew."""
 
-FORECAST_SIGHT = 64
-"""Where plans look only as far ahead as it takes, so many stages are taken for granted."""
-
 LARGE_BYTES, LARGE_SECONDS = 2**30, 0.1
 """From here on people are told beforehand."""
 
@@ -55,20 +53,19 @@ class Kept:
     pooled: bool
     borrowing: bool
     staged: bool  # whether its target, also one that has yet to grow, tells stages apart
-    sight: int | None = None  # stages ahead, where stages are not told apart
+    stage_free: bool = False  # whether plans depend only on the stages that are left
 
     @classmethod
     def by(cls, game: Game) -> Kept:
         """A game that has begun."""
-        counts = game.counts
-        sight = game.sight if counts.stage_free else None
-        return cls(counts.pooled, counts.pool is not None, not game.target.stage_free, sight)
+        counts, staged = game.counts, not game.target.stage_free
+        return cls(counts.pooled, counts.pool is not None, staged, counts.stage_free)
 
     def stages_planned(self, shape: Shape) -> int:
-        return shape.horizon if self.sight is None else min(self.sight, shape.horizon)
+        return max_depth(shape) if self.stage_free else shape.horizon
 
     def stages_counted(self, shape: Shape) -> int:
-        added_up = self.sight is not None and shape.cells > MOST_BY_STAGE
+        added_up = self.stage_free and shape.cells > MOST_BY_STAGE
         return 1 if added_up else shape.horizon
 
 

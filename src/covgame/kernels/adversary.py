@@ -9,7 +9,7 @@ import numpy as np
 
 from covgame.game.adversary import MIN_TOTAL_WEIGHT, RATE, RATE_UPDATE_RATIO, REPLAN_LOG_RATIO
 from covgame.kernels.compiling import compiled
-from covgame.kernels.layout import CURRENT_RATE, SHIFT, TOTAL, VARIANCE, ZERO
+from covgame.kernels.layout import CURRENT_RATE, ROWS, SHIFT, TOTAL, VARIANCE, ZERO
 
 
 @compiled
@@ -21,31 +21,33 @@ def learning_rate(rows: Any, variance: Any, fastest: Any) -> Any:
 
 
 @compiled
-def _set_reward(cell, weights, cell_start, cell_row, reward):  # type: ignore[no-untyped-def]
-    """A cell earns the sum of the weights of its rows."""
+def _set_reward(cell, weights, cell_start, cell_row, preference, reward):  # type: ignore[no-untyped-def]
+    """A cell earns the sum of the weights of its rows: ``Game.place_rewards``."""
     if reward[cell] == -np.inf:
         return  # an action that the environment forbids
     total = 0.0
     for place in range(cell_start[cell], cell_start[cell + 1]):
         total += weights[cell_row[place]]
+    if len(preference) > 0:
+        total = total * preference[cell % len(preference)]
     reward[cell] = total
 
 
 @compiled
-def _set_rewards(wanted, weights, reward, met, n_met):  # type: ignore[no-untyped-def]
+def set_rewards(wanted, weights, reward, met, n_met):  # type: ignore[no-untyped-def]
     """The rewards of the cells of the first ``n_met`` rows in ``met``."""
     row_start, row_cell = wanted.row_start, wanted.row_cell
     cell_start, cell_row = wanted.cell_start, wanted.cell_row
     for i in range(n_met):
         row = met[i]
         for place in range(row_start[row], row_start[row + 1]):
-            _set_reward(row_cell[place], weights, cell_start, cell_row, reward)
+            _set_reward(row_cell[place], weights, cell_start, cell_row, wanted.preference, reward)
 
 
 @compiled
 def set_all_rewards(wanted, weights, reward, everything):  # type: ignore[no-untyped-def]
     """The rewards of all cells."""
-    _set_rewards(wanted, weights, reward, everything, len(everything))
+    set_rewards(wanted, weights, reward, everything, len(everything))
 
 
 @compiled
@@ -72,32 +74,6 @@ def collect(counts, collected, met, n_met, gain):  # type: ignore[no-untyped-def
         if was_open and collected[row] >= counts[row]:
             covered += 1
     return covered
-
-
-@compiled
-def longest_in_vain(path, length, wanted, gain):  # type: ignore[no-untyped-def]
-    """``sight.longest_in_vain`` of an episode whose gains are not collected yet.
-
-    It is walked backwards, taking back what each step gained: then it is known what there was.
-    """
-    counts, collected, cell_start, cell_row = (
-        wanted.counts, wanted.collected, wanted.cell_start, wanted.cell_row
-    )  # fmt: skip
-    longest, in_vain = ZERO, ZERO
-    for h in range(length - 1, -1, -1):
-        in_vain += 1
-        at = path[h] % (len(cell_start) - 1)
-        for place in range(cell_start[at], cell_start[at + 1]):
-            row = cell_row[place]
-            gain[row] -= 1
-            if collected[row] + gain[row] < counts[row]:
-                in_vain = ZERO
-        longest = max(longest, in_vain)
-    for h in range(length):
-        at = path[h] % (len(cell_start) - 1)
-        for place in range(cell_start[at], cell_start[at + 1]):
-            gain[cell_row[place]] += 1
-    return longest
 
 
 @compiled
@@ -165,12 +141,12 @@ def observe_target_aware(wanted, weights, memory, reward, met, n_met, gain, ever
             weight = math.exp(exponent - memory[SHIFT])
         memory[TOTAL] += weight - weights[row]
         weights[row] = weight
-    rate = learning_rate(len(counts), memory[VARIANCE], math.sqrt(wanted.most))
+    rate = learning_rate(memory[ROWS], memory[VARIANCE], math.sqrt(wanted.most))
     if rate < RATE_UPDATE_RATIO * memory[CURRENT_RATE] or memory[TOTAL] < MIN_TOTAL_WEIGHT:
         memory[CURRENT_RATE] = rate
         weigh_by_target(counts, log_counts, collected, largest, weights, memory)
         met, n_met = everything, len(everything)
-    _set_rewards(wanted, weights, reward, met, n_met)
+    set_rewards(wanted, weights, reward, met, n_met)
 
 
 @compiled
@@ -182,7 +158,7 @@ def observe_missing_only(wanted, weights, memory, reward, met, n_met):  # type: 
         if collected[row] >= counts[row] and weights[row] > 0:
             weights[row] = 0.0
             memory[TOTAL] -= 1.0
-    _set_rewards(wanted, weights, reward, met, n_met)
+    set_rewards(wanted, weights, reward, met, n_met)
 
 
 @compiled
@@ -239,7 +215,7 @@ def observe_weighted_majority(  # type: ignore[no-untyped-def]
         memory[VARIANCE] += _loss_variance(weights, memory[TOTAL], met, n_met, gain, wanted.most)
     threshold = -1.0 if reached == 0 else wanted.smallest * 2.0**reached
     weigh_by_majority(counts, collected, threshold, weights, memory, base, wanted.most)
-    _set_rewards(wanted, weights, reward, everything, len(everything))
+    set_rewards(wanted, weights, reward, everything, len(everything))
 
 
 @compiled
@@ -258,7 +234,7 @@ def lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_onl
                 memory[CURRENT_RATE], wanted.largest, n, counts[row], log_counts[row]
             )
             weights[row] = math.exp(exponent - memory[SHIFT])
-    _set_rewards(wanted, weights, reward, met, n_met)
+    set_rewards(wanted, weights, reward, met, n_met)
 
 
 @compiled

@@ -15,7 +15,16 @@ from covgame.kernels.adversary import (
     weigh_by_target,
 )
 from covgame.kernels.compiling import counted
-from covgame.kernels.layout import BUDGET, COVERED, CURRENT_RATE, TOO_MANY, TOTAL, VARIANCE, ZERO
+from covgame.kernels.layout import (
+    BUDGET,
+    COVERED,
+    CURRENT_RATE,
+    ROWS,
+    TOO_MANY,
+    TOTAL,
+    VARIANCE,
+    ZERO,
+)
 from covgame.kernels.planner import plan
 from covgame.kernels.tables import count_transition
 from covgame.types import END
@@ -177,7 +186,7 @@ def _observe_many(wanted, weighing, workspace, batch, majority, missing_only, ep
             memory[TOTAL] += weights[row]
     else:
         memory[VARIANCE] += variance
-        memory[CURRENT_RATE] = learning_rate(len(counts), memory[VARIANCE], math.sqrt(wanted.most))
+        memory[CURRENT_RATE] = learning_rate(memory[ROWS], memory[VARIANCE], math.sqrt(wanted.most))
         weigh_by_target(counts, wanted.log_counts, collected, wanted.largest, weights, memory)
     set_all_rewards(wanted, weights, weighing.reward, workspace.everything)
 

@@ -28,7 +28,7 @@ KERNELS = (
 )
 SOURCES = (
     *("episodes.py", "rng.py", "types.py"),
-    *("game/adversary.py", "game/counts.py", "game/successors.py"),
+    *("game/adversary.py", "game/counts.py", "game/lookahead.py", "game/successors.py"),
     *(f"kernels/{name}.py" for name in KERNELS),
 )
 """Every file from which something flows into compiled code, from the package's folder."""

@@ -6,11 +6,11 @@ from covgame.episodes import LAST
 from covgame.game.counts import YOUNG
 from covgame.kernels.adversary import (
     collect,
-    longest_in_vain,
     lower_weights,
     observe_missing_only,
     observe_target_aware,
     observe_weighted_majority,
+    set_rewards,
     should_replan,
     visit,
 )
@@ -25,13 +25,19 @@ from covgame.kernels.layout import (
     MET,
     POOL_FULL,
     SHIFT,
-    SHORT_SIGHTED,
     VISITED,
     WHOLE,
     ZERO,
 )
-from covgame.kernels.planner import layer, plan
-from covgame.kernels.replanner import keep_plan, note_episode, note_successor
+from covgame.kernels.planner import (
+    depth_to_try,
+    largest_of,
+    layer,
+    note_depth,
+    plan,
+    sees_enough,
+)
+from covgame.kernels.replanner import keep_plan, note_episode, note_rewards, note_successor
 from covgame.kernels.tables import compare, count_transition, has_room
 from covgame.types import END
 
@@ -107,21 +113,23 @@ def _play_on(  # type: ignore[no-untyped-def]
     """Go on with an episode at stage h in state s; its visits are counted nowhere yet.
 
     Returns (stage, state, rows met, whether what is wanted has changed): where to plan anew because
-    of that, or because a step that was learnt at once is news, or because the state is not in the
-    plan; or the length of the episode and END. ``pace`` is how fast visits lower an exponent.
+    of that, or because a step that was learnt at once is news, or because the plan does not know
+    the state or does not see far enough from there; or the length of the episode and END. ``pace``
+    is how fast visits lower an exponent.
     """
     H, S, A = shape
     world_start, world_next = world.start, world.next_state
     probability, stationary = world.probability, world.stationary
     chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
-    stages = len(chosen)
+    deepest, values = len(chosen), workspace.values
+    depth, enough = workspace.depth[0], workspace.enough[0]
     gain, met, kept = workspace.gain, workspace.met, workspace.kept
     cell_start, cell_row = wanted.cell_start, wanted.cell_row
     counts, collected, any_stage = wanted.counts, wanted.collected, wanted.any_stage
     if cache is not None:
         flags, whole = cache.flags, cache.tally[WHOLE] > 0
     while True:
-        pair = s * A + chosen[layer(h, H, stages), s]
+        pair = s * A + chosen[layer(h, H, deepest, depth), s]
         cell = h * S * A + pair
         met_before = n_met
         n_met = visit(cell, cell_start, cell_row, gain, met, n_met)
@@ -142,7 +150,9 @@ def _play_on(  # type: ignore[no-untyped-def]
         )
         if changed or news:
             return h, s, n_met, changed
-        if cache is not None and flags[s, layer(h, H, stages)] == 0 and not whole:
+        if cache is not None and flags[s, layer(h, H, deepest, depth)] == 0 and not whole:
+            return h, s, n_met, False
+        if not sees_enough(values, depth, enough, H - h, s):
             return h, s, n_met, False
 
 
@@ -159,9 +169,6 @@ def _tell(  # type: ignore[no-untyped-def]
     met, gain, everything = workspace.met, workspace.gain, workspace.everything
     path, path_next = workspace.path, workspace.path_next
     _count_episode(learnt, cache, path, path_next, workspace.path_reward, length, first_new)
-    workspace.in_vain[0] = 0
-    if len(workspace.chosen) < learnt.shape[0]:
-        workspace.in_vain[0] = longest_in_vain(path, length, wanted, gain)
     covered = collect(wanted.counts, wanted.collected, met, n_met, gain)
     if majority is not None:
         observe_weighted_majority(
@@ -178,6 +185,19 @@ def _tell(  # type: ignore[no-untyped-def]
     return covered
 
 
+@spliced
+def _plan_whole(learnt, stage_reward, optimism, paper, workspace, h, s):  # type: ignore[no-untyped-def]
+    """Plan all states for an episode that is in state s at stage h: ``Game._plan_from``."""
+    horizon, deepest = learnt.shape[0], len(workspace.chosen)
+    depth, looking = depth_to_try(deepest, learnt.stage_free), True
+    while looking:
+        plan(learnt, stage_reward, optimism, paper, workspace, layer(h, horizon, deepest, depth))
+        note_depth(workspace, depth, largest_of(stage_reward[0]))
+        left = horizon - h
+        looking = not sees_enough(workspace.values, depth, workspace.enough[0], left, s)
+        depth = min(2 * depth, deepest)
+
+
 @for_python
 def plan_episode(learnt, stage_reward, workspace, optimism, paper, first_new, earliest):  # type: ignore[no-untyped-def]
     """``Game.ask`` for what somebody else plays from a stage on; fills ``workspace.chosen``.
@@ -187,7 +207,8 @@ def plan_episode(learnt, stage_reward, workspace, optimism, paper, first_new, ea
     """
     for h in range(first_new, earliest):
         learn(learnt, None, h, workspace.path[h], workspace.path_next[h])
-    row = layer(earliest, learnt.shape[0], len(workspace.chosen))
+    deepest = len(workspace.chosen)
+    row = layer(earliest, learnt.shape[0], deepest, deepest)
     plan(learnt, stage_reward, optimism, paper, workspace, row)
     return has_room(learnt)
 
@@ -254,6 +275,16 @@ def plan_on(  # type: ignore[no-untyped-def]
 
 
 @for_python
+def ask_for_rows(wanted, weights, reward, cache, rows, actions):  # type: ignore[no-untyped-def]
+    """``Game.ask_for``: what these rows earn from now on, and what is due because of that."""
+    set_rewards(wanted, weights, reward, rows, len(rows))
+    note_rewards(
+        rows, len(rows), wanted.row_start, wanted.row_cell, reward, cache.tops, actions,
+        cache.flags, cache.due, cache.n_due,
+    )  # fmt: skip
+
+
+@for_python
 def tell_followed(  # type: ignore[no-untyped-def]
     learnt, wanted, weighing, within, workspace, cache, missing_only, episode, length, first_new
 ):
@@ -313,8 +344,7 @@ def play_block(  # type: ignore[no-untyped-def]
             if changed:
                 lower_weights(wanted, weights, memory, reward, met, n_met, gain, missing_only)
             if cache is None:
-                row = layer(length, shape[0], len(workspace.chosen))
-                plan(learnt, weighing.stage_reward, optimism, paper, workspace, row)
+                _plan_whole(learnt, weighing.stage_reward, optimism, paper, workspace, length, s)
             else:
                 keep_plan(
                     learnt, wanted, weighing, workspace, cache, optimism, length, s, n_met,
@@ -339,8 +369,6 @@ def play_block(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         if cache is not None:
             cache.tally[EPISODE] = first_episode + played + 1
-        if workspace.in_vain[0] >= len(workspace.chosen):  # more than 0 only where there is more
-            return SHORT_SIGHTED, played + 1, steps
     if still_open == 0:
         return COVERED, most_episodes, steps
     return BUDGET, most_episodes, steps

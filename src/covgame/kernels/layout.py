@@ -14,12 +14,11 @@ from covgame.game.counts import Counts
 from covgame.game.successors import SuccessorTable
 from covgame.types import END, IntArray
 
-COVERED, BUDGET, POOL_FULL, TOO_MANY, SHORT_SIGHTED = 0, 1, 2, 3, 4
-"""Why a block ended: all rows covered, episodes played, no room for new successors or numbers,
-more stages have to be planned."""
+COVERED, BUDGET, POOL_FULL, TOO_MANY = 0, 1, 2, 3
+"""Why a block ended: all rows covered, episodes played, no room for new successors or numbers."""
 
-TOTAL, VARIANCE, CURRENT_RATE, SHIFT = 0, 1, 2, 3
-"""The memory of an adversary: what ``AdversaryState`` calls total, variance, rate and shift."""
+TOTAL, VARIANCE, CURRENT_RATE, SHIFT, ROWS = 0, 1, 2, 3, 4
+"""What ``AdversaryState`` calls total, variance, rate, shift and rows."""
 
 PLAN_RATE, PLAN_SHIFT, PLAN_KAPPA = 0, 1, 2
 """What a plan was made with, and everything changes with: see ``PlanCache.basis``."""
@@ -27,7 +26,7 @@ PLAN_RATE, PLAN_SHIFT, PLAN_KAPPA = 0, 1, 2
 PLACES, LARGEST = 0, 1
 """Of a table of successors: places used, and the largest capacity of a row."""
 
-BONUS, DOUBT, PROMISE = 0, 1, 2
+BONUS, DOUBT, PROMISE, PATH_BONUS, VISIT_BONUS = 0, 1, 2, 3, 4
 """The numbers of ``RangeAwareOptimism``."""
 
 SCALE, LOG_CELLS, STATES = 0, 1, 2
@@ -110,6 +109,7 @@ class TargetArrays(NamedTuple):
     row_cell: Any  # (members,), the places of row i from row_start[i] on
     cell_start: Any  # (places + 1,); places are cells, or pairs if the target is free of stages
     cell_row: Any  # (members,), the rows of place i from cell_start[i] on
+    preference: Any  # (S * A,), ``Game.preference``, or empty
 
 
 class WeightArrays(NamedTuple):
@@ -118,7 +118,7 @@ class WeightArrays(NamedTuple):
     weights: Any  # (G,)
     reward: Any  # (H * S * A,), or (S * A,) if the target is free of stages
     stage_reward: Any  # (H or 1, S * A), the same memory
-    memory: Any  # (4,), by TOTAL, VARIANCE, CURRENT_RATE and SHIFT
+    memory: Any  # (5,), by TOTAL, VARIANCE, CURRENT_RATE, SHIFT and ROWS
 
 
 class Majority(NamedTuple):
@@ -131,8 +131,10 @@ class Majority(NamedTuple):
 class Workspace(NamedTuple):
     """Arrays that a block writes on; made outside, because the compiler takes long over that."""
 
-    chosen: Any  # (K, S), for the K stages that are planned: see ``layer``
+    chosen: Any  # (K, S), for the last K stages of an episode: see ``layer``
     values: Any  # (K, S + 1), the last column 0: the value of the end
+    depth: Any  # (1,), how many of the K stages the plan looks ahead
+    enough: Any  # (1,), the value from which on that is far enough: ``Game.sees_enough``
     scratch: Any  # (9, S * A)
     tried: Any  # (S, A), ``Counts.tried`` where it is the same at all stages, or empty
     everything: Any  # (G,), all rows of the target
@@ -142,13 +144,13 @@ class Workspace(NamedTuple):
     path: Any  # (H,), cells of the episode
     path_next: Any  # (H,), their successors
     path_reward: Any  # (H,), and what they earned
-    in_vain: Any  # (1,), ``sight.longest_in_vain`` of the episode that was told last
 
 
 class PlanCache(NamedTuple):
     """The plan as it stands, for ``replan``: who can be entered, what is due, who leans on whom.
 
-    H are here the stages that are planned, ``Game.sight``.
+    H are here the stages that a plan may look ahead, ``Game.deepest``. Where a plan depends only on
+    the stages that are left, a state that was seen is known at all of them.
 
     A link says that a state has been seen to lead to another one: at one stage (``own_head``, where
     stages are apart), or at whichever stage (``shared_head``, where rows are pooled or borrowed).
@@ -167,7 +169,7 @@ class PlanCache(NamedTuple):
     shared_head: Any  # (S,) or empty
     links: Any  # (L, 2), state and next link
     tally: Any  # (6,), by EPISODE, LINKS, PLANNED, UNFOLLOWED, HEAVY and WHOLE
-    repeats: Any  # whether the first stage stands for several of an episode
+    everywhere: Any  # whether a state that is known is known at all stages
 
 
 class Batch(NamedTuple):
@@ -181,7 +183,7 @@ class Batch(NamedTuple):
     gains: Any  # (G,), visits of one draw, exact or expected
     anticipated: Any  # (G,)
     weights: Any  # (G,), as they would be then
-    memory: Any  # (4,)
+    memory: Any  # (5,)
 
 
 class Curious(NamedTuple):
@@ -272,12 +274,12 @@ def _used(table: SuccessorTable) -> IntArray:
     return np.array([table.used, largest], dtype=np.int64)
 
 
-def plan_cache(counts: Counts, sight: int, stages: int) -> PlanCache:
+def plan_cache(counts: Counts, deepest: int, stages: int) -> PlanCache:
     """A plan that follows the counts: what was seen is linked, nothing is planned yet.
 
-    So many stages are planned. Rewards are told apart by so many ``stages``, all or one.
+    It may look ``deepest`` stages ahead. Rewards are told apart by so many ``stages``, all or one.
     """
-    H, S, pairs = sight, counts.shape.states, counts.shape.pairs
+    H, S, pairs = deepest, counts.shape.states, counts.shape.pairs
     entries = len(counts.table.entries) + (len(counts.pool.entries) if counts.pool else 0)
     cache = PlanCache(
         flags=np.zeros((S, H), dtype=np.uint8),
@@ -293,16 +295,23 @@ def plan_cache(counts: Counts, sight: int, stages: int) -> PlanCache:
         shared_head=np.full(S if counts.shares_stages else 0, -1, dtype=np.int32),
         links=np.zeros((entries, 2), dtype=np.int32),
         tally=np.zeros(6, dtype=np.int64),
-        repeats=sight < counts.shape.horizon,
+        everywhere=counts.stage_free,
     )
     cache.tally[EPISODE] = counts.n_episodes
     _link_rows(cache, counts.table, counts, apart=not counts.pooled)
     if counts.pool is not None:
         _link_rows(cache, counts.pool, counts, apart=False)
-    first = np.flatnonzero(counts.starts)
-    cache.flags[first, 0] = KNOWN | LEANS | DUE
-    cache.known[0, : len(first)] = cache.due[0, : len(first)] = first
-    cache.n_known[0] = cache.n_due[0] = cache.tally[UNFOLLOWED] = len(first)
+    if counts.stage_free:
+        _, successor, _ = counts.table.listed(0, len(counts.table))
+        seen = np.union1d(np.flatnonzero(counts.starts), successor[successor != END])
+        stages_known = slice(None)
+        cache.n_followed[:] = len(seen)
+    else:
+        seen, stages_known = np.flatnonzero(counts.starts), slice(1)
+        cache.tally[UNFOLLOWED] = len(seen)
+    cache.flags[seen, stages_known] = KNOWN | LEANS | DUE
+    cache.known[stages_known, : len(seen)] = cache.due[stages_known, : len(seen)] = seen
+    cache.n_known[stages_known] = cache.n_due[stages_known] = len(seen)
     return cache
 
 
@@ -324,13 +333,15 @@ def _link_rows(cache: PlanCache, table: SuccessorTable, counts: Counts, *, apart
     cache.tally[LINKS] += len(at)
 
 
-def new_workspace(counts: Counts, rows: int = 0, sight: int | None = None) -> Workspace:
-    """Room to play episodes of a target with so many rows, planned ``sight`` stages ahead."""
+def new_workspace(counts: Counts, rows: int = 0, deepest: int | None = None) -> Workspace:
+    """Room to play episodes of a target with so many rows, planned ``deepest`` stages ahead."""
     (horizon, states, actions), stage_free = counts.shape.hsa, counts.stage_free
-    everything, stages = np.arange(rows), sight or horizon
+    everything, stages = np.arange(rows), deepest or horizon
     return Workspace(
         chosen=np.zeros((stages, states), dtype=np.int64),
         values=np.zeros((stages, states + 1)),
+        depth=np.full(1, stages, dtype=np.int64),
+        enough=np.zeros(1),
         scratch=np.zeros((9, states * actions)),
         tried=np.zeros((states, actions) if stage_free else (0, 0), dtype=np.int64),
         everything=everything,
@@ -340,7 +351,6 @@ def new_workspace(counts: Counts, rows: int = 0, sight: int | None = None) -> Wo
         path=np.zeros(horizon, dtype=np.int64),
         path_next=np.zeros(horizon, dtype=np.int64),
         path_reward=np.zeros(horizon),
-        in_vain=np.zeros(1, dtype=np.int64),
     )
 
 

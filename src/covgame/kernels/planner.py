@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 
 from covgame.game.counts import SETTLED
+from covgame.game.lookahead import ENOUGH, INITIAL_DEPTH
 from covgame.kernels.compiling import compiled, inlined
-from covgame.kernels.layout import BONUS, DOUBT, LOG_CELLS, PROMISE, SCALE, STATES, ZERO
+from covgame.kernels.layout import (
+    BONUS,
+    DOUBT,
+    LOG_CELLS,
+    PATH_BONUS,
+    PROMISE,
+    SCALE,
+    STATES,
+    VISIT_BONUS,
+    ZERO,
+)
 from covgame.kernels.tables import borrowed, doubt_share, row_largest, row_moments, state_kappa
 
 
@@ -51,11 +62,20 @@ def borrow(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def upper_q(reward, mean, square, observed, share, doubted, best, remaining, b, promise):  # type: ignore[no-untyped-def]
+def bonus_at(optimism, stages_left):  # type: ignore[no-untyped-def]
+    """``RangeAwareOptimism.bonus_at``."""
+    b = min(optimism[BONUS], optimism[PATH_BONUS] / stages_left)
+    return b, min(b, optimism[VISIT_BONUS] / stages_left / stages_left)
+
+
+@inlined
+def upper_q(  # type: ignore[no-untyped-def]
+    reward, mean, square, observed, share, doubted, best, remaining, b, b_range, promise
+):
     """``RangeAwareOptimism.upper_q``; without branches, so that it runs on vectors."""
     variance = square - mean * mean
     variance = variance if variance > 0.0 else 0.0
-    root, plain = math.sqrt(b * variance * share), b * remaining * share
+    root, plain = math.sqrt(b * variance * share), b_range * remaining * share
     bonus = root if root > plain else plain
     hope = doubted * (best - mean)
     upper = mean + (hope if hope > bonus else bonus)
@@ -64,12 +84,14 @@ def upper_q(reward, mean, square, observed, share, doubted, best, remaining, b, 
 
 
 @compiled
-def _range_aware(reward, mean, square, observed, share, doubted, best, remaining, b, promise, q):  # type: ignore[no-untyped-def]
+def _range_aware(  # type: ignore[no-untyped-def]
+    reward, mean, square, observed, share, doubted, best, remaining, b, b_range, promise, q
+):
     """``upper_q`` of every pair."""
     for i in range(len(q)):
         q[i] = upper_q(
             reward[i], mean[i], square[i], observed[i], share[i], doubted[i], best[i], remaining,
-            b, promise,
+            b, b_range, promise,
         )  # fmt: skip
 
 
@@ -124,9 +146,34 @@ def _paper_optimism(reward, mean, square, observed, share, scale, log_cells, sta
 
 
 @inlined
-def layer(h, horizon, stages):  # type: ignore[no-untyped-def]
-    """``Policy.row``: which of the stages that are planned is for stage h of an episode."""
-    return max(h - (horizon - stages), 0)
+def layer(h, horizon, deepest, depth):  # type: ignore[no-untyped-def]
+    """Which of the stages that may be planned stands for stage h of an episode.
+
+    As far as the plan looks ahead, or to the end of the episode if that is nearer.
+    """
+    return deepest - min(depth, horizon - h)
+
+
+@inlined
+def depth_to_try(deepest, stage_free):  # type: ignore[no-untyped-def]
+    """The depth that a plan is tried with first: ``lookahead.first_depth``."""
+    return min(INITIAL_DEPTH, deepest) if stage_free else deepest
+
+
+@inlined
+def sees_enough(values, depth, enough, left, s):  # type: ignore[no-untyped-def]
+    """``Game.sees_enough``, with so many stages left."""
+    deepest = len(values)
+    return depth >= min(deepest, left) or values[deepest - depth, s] >= enough
+
+
+@compiled
+def note_depth(workspace, depth, top):  # type: ignore[no-untyped-def]
+    """Note how far the plan looks; no stage earns more than ``top``."""
+    most = 0.0
+    for _ in range(depth):
+        most = most + top
+    workspace.depth[0], workspace.enough[0] = depth, ENOUGH * most
 
 
 @inlined
@@ -160,7 +207,8 @@ def act(q, tried, chosen, upper):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _largest(values: Any) -> Any:
+def largest_of(values: Any) -> Any:
+    """The largest of some numbers."""
     largest = -np.inf
     for value in values:
         largest = max(largest, value)
@@ -183,7 +231,7 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
     mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
     pool_mean, pool_square = scratch[4], scratch[5]
     doubted, best, q = scratch[6], scratch[7], scratch[8]
-    b, doubt, promise = optimism[BONUS], optimism[DOUBT], optimism[PROMISE]
+    doubt, promise = optimism[DOUBT], optimism[PROMISE]
     if pooled:
         observations(rows, ZERO, observed, share, doubted, doubt)
     kappa = borrowed(learnt.agreement)
@@ -193,7 +241,7 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
         reward[last * apart], tried if learnt.stage_free else visits[last], chosen[last],
         values[last],
     )  # fmt: skip
-    remaining = _largest(reward[last * apart])
+    remaining = largest_of(reward[last * apart])
     for h in range(last - 1, earliest - 1, -1):
         first = ZERO if pooled else h * len(q)
         moments(rows, entries, first, values, h + 1, mean, square)
@@ -206,6 +254,7 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
                 mean, square, observed, share, doubted, doubt,
             )  # fmt: skip
         if paper is None:
+            b, b_range = bonus_at(optimism, last - h)
             _find_best(
                 rows, entries, first, pool_rows, pool_entries, observed, values, h + 1, doubted,
                 best, learnt.shape[2],
@@ -220,6 +269,7 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
                 best,
                 remaining,
                 b,
+                b_range,
                 promise,
                 q,
             )
@@ -236,4 +286,4 @@ def plan(learnt, reward, optimism, paper, workspace, earliest):  # type: ignore[
                 q,
             )
         act(q, tried if learnt.stage_free else visits[h], chosen[h], values[h])
-        remaining = remaining + _largest(reward[h * apart])
+        remaining = remaining + largest_of(reward[h * apart])

@@ -8,7 +8,6 @@ from covgame.episodes import LAST
 from covgame.game.counts import SETTLED
 from covgame.kernels.compiling import compiled, inlined, spliced
 from covgame.kernels.layout import (
-    BONUS,
     CURRENT_RATE,
     DOUBT,
     DUE,
@@ -26,7 +25,18 @@ from covgame.kernels.layout import (
     WHOLE,
     ZERO,
 )
-from covgame.kernels.planner import best_of_state, digits, layer, plan, upper_q
+from covgame.kernels.planner import (
+    best_of_state,
+    bonus_at,
+    depth_to_try,
+    digits,
+    largest_of,
+    layer,
+    note_depth,
+    plan,
+    sees_enough,
+    upper_q,
+)
 from covgame.kernels.tables import borrowed, doubt_share, row_moments, state_kappa, times_seen
 from covgame.types import END
 
@@ -53,31 +63,27 @@ def _mark_leading(link, links, flags, due, n_due, h, needed):  # type: ignore[no
 
 @compiled
 def _know(cache, h, s):  # type: ignore[no-untyped-def]
-    """From now on an episode can be in a state at a stage."""
-    if cache.flags[s, h] == 0:
-        cache.flags[s, h] = KNOWN | LEANS
-        cache.known[h, cache.n_known[h]] = s
-        cache.n_known[h] += 1
+    """From now on an episode can be in a state at a stage, or at all of them."""
+    if cache.flags[s, h] != 0:
+        return
+    first, last = (ZERO, len(cache.n_known)) if cache.everywhere else (h, h + 1)
+    for stage in range(first, last):
+        cache.flags[s, stage] = KNOWN | LEANS
+        cache.known[stage, cache.n_known[stage]] = s
+        cache.n_known[stage] += 1
+        _mark(cache.flags, cache.due, cache.n_due, stage, s, KNOWN)
+    if cache.everywhere:
+        for stage in range(last):
+            cache.n_followed[stage] += 1
+    else:
         cache.tally[UNFOLLOWED] += 1
-        _mark(cache.flags, cache.due, cache.n_due, h, s, KNOWN)
-
-
-@compiled
-def _know_next(cache, h, s):  # type: ignore[no-untyped-def]
-    """From now on an episode can be in a state after a stage; the first may be followed by itself.
-
-    So whoever enters a state that is not in the plan has come by a way that is news.
-    """
-    _know(cache, h + 1, s)
-    if h == 0 and cache.repeats:
-        _know(cache, 0, s)
 
 
 @compiled
 def _know_successors(cache, h, entry, entries):  # type: ignore[no-untyped-def]
     for place in range(entry.start, entry.start + entry.size):
         if entries[place].successor != END:
-            _know_next(cache, h, entries[place].successor)
+            _know(cache, h + 1, entries[place].successor)
 
 
 @compiled
@@ -134,7 +140,7 @@ def note_successor(cache, head, rows, entries, row, h, s, shape):  # type: ignor
     _link(cache, head, s, state)
     for stage in range(H - 1):
         if cache.flags[state, stage] != 0:
-            _know_next(cache, stage, s)
+            _know(cache, stage + 1, s)
 
 
 @inlined
@@ -161,7 +167,7 @@ def _set_all_tops(tops, reward):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _note_rewards(met, n_met, row_start, row_cell, reward, tops, A, flags, due, n_due):  # type: ignore[no-untyped-def]
+def note_rewards(met, n_met, row_start, row_cell, reward, tops, A, flags, due, n_due):  # type: ignore[no-untyped-def]
     """Have planned anew where the cells of rows earn something else than when it was noted."""
     pairs = tops.shape[1] // 2
     for i in range(n_met):
@@ -234,7 +240,7 @@ def _renew(  # type: ignore[no-untyped-def]
     """The work of ``replan``, on arrays alone; returns how many states were planned."""
     _, S, A = visits.shape
     H = len(chosen)
-    b, doubt, promise = optimism[BONUS], optimism[DOUBT], optimism[PROMISE]
+    doubt, promise = optimism[DOUBT], optimism[PROMISE]
     mean, square, observed, share = scratch[0], scratch[1], scratch[2], scratch[3]
     doubted = scratch[4]
     planned, rest, lent = ZERO, 0.0, 0.0
@@ -242,6 +248,7 @@ def _renew(  # type: ignore[no-untyped-def]
         whole, earning = remaining[h] != rest, ZERO if len(reward) == 1 else h
         n = n_known[h] if whole else n_due[h]
         first = ZERO if pooled else h * S * A
+        b, b_range = bonus_at(optimism, H - 1 - h) if h + 1 < H else (0.0, 0.0)
         for i in range(n):
             s = np.int64(known[h, i] if whole else due[h, i])
             leans, in_doubt, largest = pooled, 0.0, 0.0
@@ -267,7 +274,7 @@ def _renew(  # type: ignore[no-untyped-def]
                 if h + 1 < H:
                     q = upper_q(
                         q, mean[a], square[a], observed[a], share[a], doubted[a], largest, rest,
-                        b, promise,
+                        b, b_range, promise,
                     )  # fmt: skip
                 if a == 0 or q > best:
                     best, action = q, a
@@ -296,7 +303,8 @@ def replan(learnt, reward, optimism, workspace, cache, memory, earliest):  # typ
     """``plan`` of all states that can be entered, where something has changed since.
 
     A state whose value has changed makes those due that lead to it; a stage is planned anew as a
-    whole when what any path can still earn has changed.
+    whole when what any path can still earn has changed. Returns how many states were planned, 0 if
+    all had to be.
     """
     basis, tally = cache.basis, cache.tally
     if tally[UNFOLLOWED] > 0:
@@ -321,35 +329,49 @@ def replan(learnt, reward, optimism, workspace, cache, memory, earliest):  # typ
         cache.own_head, cache.shared_head, cache.links,
     )  # fmt: skip
     tally[PLANNED] += planned
-    if earliest == 0 and not afresh:
-        heavy = HEAVY_SHARE * planned > cache.flags.size
-        tally[HEAVY] = tally[HEAVY] + 1 if heavy else 0
+    return ZERO if afresh else planned
 
 
 @spliced
 def keep_plan(  # type: ignore[no-untyped-def]
     learnt, wanted, weighing, workspace, cache, optimism, h, s, n_met, first_new
 ):
-    """Plan for an episode that is in state s at stage h, the cheaper way.
+    """Plan for an episode that is in state s at stage h, the cheaper way: ``Game._plan_from``.
 
     Its steps from ``first_new`` on were learnt since the last plan.
     """
     H, S, A = learnt.shape
-    earliest = layer(h, H, len(workspace.chosen))
-    _know(cache, earliest, s)
-    if cache.tally[WHOLE] > 0:
-        plan(learnt, weighing.stage_reward, optimism, None, workspace, earliest)
-        return
-    if h > 0:
+    deepest, tally = len(workspace.chosen), cache.tally
+    depth = depth_to_try(deepest, learnt.stage_free)
+    _know(cache, layer(h, H, deepest, depth), s)
+    whole = tally[WHOLE] > 0
+    if h > 0 and not whole:
         _note_steps(
             workspace.path, workspace.path_next, first_new, h, S, A, learnt.stage_free,
             cache.flags, cache.due, cache.n_due,
         )  # fmt: skip
-        _note_rewards(
+        note_rewards(
             workspace.met, n_met, wanted.row_start, wanted.row_cell, weighing.reward,
             cache.tops, A, cache.flags, cache.due, cache.n_due,
         )  # fmt: skip
-    replan(learnt, weighing.stage_reward, optimism, workspace, cache, weighing.memory, earliest)
+    planned, looking = ZERO, True
+    while looking:
+        earliest = layer(h, H, deepest, depth)
+        if whole:
+            plan(learnt, weighing.stage_reward, optimism, None, workspace, earliest)
+            top = largest_of(weighing.stage_reward[0])
+        else:
+            planned += replan(
+                learnt, weighing.stage_reward, optimism, workspace, cache, weighing.memory, earliest
+            )
+            top = cache.tops[0, 1]
+        note_depth(workspace, depth, top)
+        looking = not sees_enough(workspace.values, depth, workspace.enough[0], H - h, s)
+        if looking:
+            depth = min(2 * depth, deepest)
+    if h == 0 and not whole and planned > 0:
+        heavy = HEAVY_SHARE * planned > (deepest - earliest) * S
+        tally[HEAVY] = tally[HEAVY] + 1 if heavy else 0
 
 
 @spliced
@@ -374,7 +396,7 @@ def note_episode(  # type: ignore[no-untyped-def]
                 workspace.path, workspace.path_next, first_new, length, S, A, learnt.stage_free,
                 cache.flags, cache.due, cache.n_due,
             )  # fmt: skip
-        _note_rewards(
+        note_rewards(
             workspace.met, n_met, wanted.row_start, wanted.row_cell, weighing.reward,
             cache.tops, A, cache.flags, cache.due, cache.n_due,
         )  # fmt: skip

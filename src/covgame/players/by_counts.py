@@ -184,7 +184,7 @@ class CountsPlayer(CompiledGame):
             gains=np.zeros(rows),
             anticipated=np.zeros(rows),
             weights=np.zeros(rows),
-            memory=np.zeros(4),
+            memory=np.zeros(5),
         )
 
     def play(self, most: int) -> Block:

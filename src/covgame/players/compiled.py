@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,6 @@ from covgame.game.adversary import (
 )
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
-from covgame.game.size import check_room
 from covgame.game.successors import SuccessorTable
 from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
@@ -93,7 +92,7 @@ class CompiledGame:
         game = self.game
         self.wanted = self._wanted()
         self.reward = game.place_rewards(game.state.weights)
-        self.workspace = layout.new_workspace(game.counts, len(game.target), game.sight)
+        self.workspace = layout.new_workspace(game.counts, len(game.target), game.deepest)
         self.path, self.path_next = self.workspace.path, self.workspace.path_next
         self.pairs = game.target.shape.pairs
         self.revised = False
@@ -103,7 +102,9 @@ class CompiledGame:
         """Hand the tables and the adversary's memory to compiled code, as arrays."""
         counts, state = self.game.counts, self.game.state
         self.tables = (counts.table, counts.pool or SuccessorTable(0))
-        self.memory = np.array([state.total, state.variance, state.rate, state.shift])
+        self.memory = np.array(
+            [state.total, state.variance, state.rate, state.shift, float(state.rows)]
+        )
         self.level = np.array([state.level], dtype=np.int64)
         self.learnt = layout.count_arrays(counts)
         shared = counts.pool or counts.table
@@ -125,12 +126,12 @@ class CompiledGame:
         """A plan that follows the counts as they are; None where everything changes anyway."""
         if self.paper is not None or self.majority is not None:
             return None
-        return layout.plan_cache(self.game.counts, self.game.sight, len(self.by_stage))
+        return layout.plan_cache(self.game.counts, self.game.deepest, len(self.by_stage))
 
     def _put_back(self) -> None:
         """What are numbers in Python, after compiled code has changed them."""
         state = self.game.state
-        state.total, state.variance, state.rate, state.shift = self.memory.tolist()
+        state.total, state.variance, state.rate, state.shift, _ = self.memory.tolist()
         state.level = int(self.level[0])
         self._put_back_places()
 
@@ -154,11 +155,11 @@ class CompiledGame:
             self._make_room()  # for the steps of the episode that begins now
         return self._as_policy()
 
-    def _as_policy(self, on_start: Callable[[int], None] | None = None) -> Policy:
+    def _as_policy(self, on_start: Callable[[int], Policy | None] | None = None) -> Policy:
         """What compiled code has planned."""
         horizon, _, actions = self.game.target.shape.hsa
-        lead = horizon - len(self.workspace.chosen)
-        return Policy(self.workspace.chosen, actions, on_start, lead)
+        chosen, depth = self.workspace.chosen, int(self.workspace.depth[0])
+        return Policy(chosen[len(chosen) - depth :], actions, on_start, horizon - depth)
 
     def _to_plan(self, first_new: int, earliest: int) -> Sequence[Any]:
         known = (self.learnt, self.by_stage, self.workspace, self.optimism, self.paper)
@@ -199,6 +200,19 @@ class CompiledGame:
         policy = self.game.revise(cell, successor)
         self.amid_learning = False
         return policy
+
+    def discover(self, state: int) -> None:
+        """Ask for the rows that are reserved for a state, also within an episode."""
+        if rows := self.game.reserved_rows(state):
+            self.game.ask_for(rows)
+            adversary = self.game.state
+            self.memory[[layout.TOTAL, layout.ROWS]] = adversary.total, float(adversary.rows)
+            self._reward_rows(state, rows)
+
+    def _reward_rows(self, state: int, rows: list[int]) -> None:
+        """Have the rows of a state pay from now on."""
+        del state, rows
+        self.revised = True
 
     def _is_news(self, cell: int, successor: int) -> bool:
         """Whether a step is news, as ``Counts.learn`` says.
@@ -246,13 +260,6 @@ class CompiledGame:
         self._put_back()
         self.game.counts.n_episodes += 1
         self.game.begin()
-        self._look_further()
-
-    def _look_further(self) -> None:
-        """Plan more stages, if the last episode has shown that it takes them."""
-        if self.game.look_further(int(self.workspace.in_vain[0])):
-            check_room(self.game)
-            self.bind()
 
     def _weigh_as_told(self) -> None:
         """Rewards as the adversary has them, after plans for other weights."""
@@ -299,16 +306,17 @@ class CompiledGame:
             row_cell=target.places.cell,
             cell_start=cell_start,
             cell_row=cell_row,
+            preference=np.zeros(0) if game.preference is None else game.preference.reshape(-1),
         )
 
     def _optimism(self) -> tuple[FloatArray, FloatArray | None]:
         """(the numbers of the range-aware optimism, those of the paper's or None)."""
         optimism = self.game.planner.optimism  # type: ignore[attr-defined]
         if isinstance(optimism, RangeAwareOptimism):
-            return np.array([optimism.b, optimism.doubt, optimism.promise]), None
+            return np.array(astuple(optimism)), None
         log_cells = optimism.thresholds.log_cells(optimism.delta)
         states = float(self.game.target.shape.states)
-        return np.zeros(3), np.array([optimism.scale, log_cells, states])
+        return np.zeros(5), np.array([optimism.scale, log_cells, states])
 
 
 class CompiledPlayer(CompiledGame):
@@ -363,8 +371,6 @@ class CompiledPlayer(CompiledGame):
             self._make_room()
         first = counts.n_episodes
         counts.n_episodes += played
-        if why == layout.SHORT_SIGHTED:
-            self._look_further()
         return recorded_block(self.record, first, played, steps if self.recording else 0)
 
     def _to_play(self, episodes: int) -> Sequence[Any]:

@@ -41,6 +41,7 @@ class FollowingGame(CompiledGame):
             (self.tables_kernel.has_room, [self.learnt]),
             (self.tables_kernel.is_news, [*self.shared, 0, 0]),
             (self.kernel.plan_on, self._to_plan_on(0, 0, changed=False)),
+            (self.kernel.ask_for_rows, self._to_ask_for([])),
             (self.kernel.tell_followed, self._to_tell_followed(0)),
         ]
 
@@ -52,23 +53,21 @@ class FollowingGame(CompiledGame):
         self._see_to_room()
         if self.plan_cache.tally[layout.EPISODE] != self.game.counts.n_episodes:
             self.plan_cache = self._new_plan()  # somebody else has counted something
-        starts = self.plan_cache.known[0]
-        if self.plan_cache.n_known[0]:
-            self._plan_on(0, int(starts[0]))
-        return self._policy
-
-    @property
-    def _policy(self) -> Policy:
         return self._as_policy(self._begin)
 
-    def _begin(self, state: int) -> None:
-        """Hear in which state the episode begins."""
-        if not self._is_planned(0, state):
-            self._plan_on(0, state)
+    def _begin(self, state: int) -> Policy:
+        """The policy for an episode that begins in this state."""
+        self._plan_on(0, state)
+        return self._as_policy()
 
     def _is_planned(self, h: int, state: int) -> bool:
-        cache, lead = self.plan_cache, self.game.target.shape.horizon - self.game.sight
-        return bool(cache.flags[state, max(0, h - lead)]) or bool(cache.tally[layout.WHOLE])
+        """Whether the plan knows what to do in a state at a stage, and looks far enough ahead."""
+        cache, workspace, left = self.plan_cache, self.workspace, self.game.target.shape.horizon - h
+        depth, deepest = int(workspace.depth[0]), len(workspace.chosen)
+        at = deepest - min(depth, left)
+        if depth < min(deepest, left) and workspace.values[at, state] < workspace.enough[0]:
+            return False
+        return bool(cache.flags[state, at]) or bool(cache.tally[layout.WHOLE])
 
     def revise(self, cell: int, successor: int) -> Policy | None:
         """``Game.revise``; steps are learnt together, when there is a reason to plan again."""
@@ -82,7 +81,7 @@ class FollowingGame(CompiledGame):
         if not changed and not news and self._is_planned(step + 1, successor):
             return None
         self._plan_on(step + 1, successor, changed=changed)
-        return self._policy
+        return self._as_policy()
 
     def _plan_on(self, h: int, state: int, *, changed: bool = False) -> None:
         """Plan the rest of an episode; what it has shown so far is learnt, where that helps."""
@@ -99,6 +98,22 @@ class FollowingGame(CompiledGame):
         return (
             self.learnt, self.wanted, self.within, self.workspace, self.plan_cache, self.optimism,
             self._missing_only, self.episode, h, state, changed, self.game.learns_within,
+        )  # fmt: skip
+
+    def _reward_rows(self, state: int, rows: list[int]) -> None:
+        if not self.is_ready or self.plan_cache is None:
+            super()._reward_rows(state, rows)
+            return
+        game, ask_for_rows = self.game, self.kernel.ask_for_rows
+        if game.allowed is not None:
+            self.reward[:, state, ~game.allowed[state]] = -np.inf
+        self.within.weights[rows] = game.state.weights[rows]
+        ask_for_rows(*self._to_ask_for(rows))
+
+    def _to_ask_for(self, rows: list[int]) -> Sequence[Any]:
+        return (
+            self.wanted, self.within.weights, self.within.reward, self.plan_cache,
+            np.array(rows, dtype=np.int64), self.game.target.shape.actions,
         )  # fmt: skip
 
     def _see_to_room(self) -> None:

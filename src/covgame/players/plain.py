@@ -30,6 +30,10 @@ class PlainGame:
         """``Game.revise``."""
         return self.game.revise(cell, successor)
 
+    def discover(self, state: int) -> None:
+        """Ask for the rows that are reserved for a state, also within an episode."""
+        self.game.ask_for(self.game.reserved_rows(state))
+
     def abandon(self) -> None:
         """``Game.abandon``."""
         self.game.abandon()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from covgame.episodes import Block, Episode, Note, as_block
@@ -30,6 +32,7 @@ class SteppedPlayer:
         self.growth.begin(game)
         self.inner = inner or following_game(game)
         source.visits_of = self._visits_of
+        self.discovered: set[int] = set()  # states whose rows are asked for
         self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
         self.note: Note | None = None  # told of every episode as soon as it is over
         self.n_avoided = source.masks.n_avoided if growth and growth.avoided is not None else 0
@@ -46,28 +49,30 @@ class SteppedPlayer:
         played: list[Episode] = []
         while len(played) < episodes and not self._over():
             number = self.game.counts.n_episodes
+            self._make_room()
             try:
                 if self.growth.leaves_to_chance(self.game):
                     episode = self.source.play(anything(self.game.target.shape), number)
                 else:
-                    episode = self.source.play(self.inner.ask(), number, self.inner.revise)
+                    episode = self.source.play(self.next_policy(), number, self.revise)
                 if self.note is not None:
                     self.note(number, episode)
             except EpisodeFailed:
-                self.inner.abandon()
+                self.abandon()
                 continue
             except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
                 self.failure = error
-                self.inner.abandon()
+                self.abandon()
                 break
             self._tell(episode)
             played.append(episode)
         self._over()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)
 
-    def replay(self, episode: Episode) -> None:
-        """Take an episode that was played before as if it were played now."""
-        self._over()  # as before playing: data that a run has started from are a part of the target
+    def replay(self, episode: Episode, *, played: bool = False) -> None:
+        """Count an episode that was played elsewhere; ``played``: by the policy asked for last."""
+        if not played:
+            self._over()  # as before playing: given data are a part of the target
         self._tell(episode)
         self._over()  # the target grows when it did
 
@@ -85,13 +90,48 @@ class SteppedPlayer:
         visits = self.game.counts.visits
         return int(visits[:, state, action].sum()) if state < visits.shape[1] else 0
 
-    def _tell(self, episode: Episode) -> None:
-        if self.growth.by_chance is not None and self.growth.leaves_to_chance(self.game):
-            self.growth.by_chance.play()
+    def next_policy(self) -> Policy:
+        """The policy to play next; the first state of an episode may be a new one."""
+        policy = self.inner.ask()
+
+        def start(state: int) -> Policy:
+            self._discover(state)
+            return policy.begin(state)
+
+        return replace(policy, on_start=start)
+
+    def revise(self, cell: int, successor: int) -> Policy | None:
+        """Take notice of a step, and of a state that is seen for the first time."""
+        self._discover(successor)
+        return self.inner.revise(cell, successor)
+
+    def _discover(self, state: int) -> None:
+        """Ask for what is reserved for a state, in the step in which it is seen."""
+        if state in self.discovered or not self.growth.reserves(self.game):
+            return
+        self.discovered.add(state)
+        if self.source.masks.ever is not None and self.game.reserved_rows(state):
+            self.game.allow_in(state, self.source.masks.ever[state])
+        self.inner.discover(state)
+
+    def abandon(self) -> None:
+        """Forget an episode that will not be told, and the states that it discovered."""
+        self.discovered.clear()
+        self.inner.abandon()
+
+    def _make_room(self) -> None:
+        """Have room for all states that the next episode can show."""
         room = self.source.shape.states
         if room > self.game.target.shape.states:
             self.growth.make_room(self.game, room, self.source.allowed)
             self.inner.bind()
+
+    def _tell(self, episode: Episode) -> None:
+        if self.growth.by_chance is not None and self.growth.leaves_to_chance(self.game):
+            self.growth.by_chance.play()
+        self._make_room()
+        for state in episode.state.tolist():
+            self._discover(state)
         self.inner.tell(episode)
         self.growth.hear(self.game, episode)
 

@@ -88,7 +88,7 @@ def _points(run: Coverage, trail: Trail | None) -> tuple[list[Point], str]:
 def point_of(run: Coverage) -> Point:
     """Where a run is now."""
     found = np.count_nonzero(run.counts.visits.any(axis=(0, 2)))
-    return (float(run.n_episodes), *_shares(run.target, run.game.collected), float(found))
+    return (float(run.n_episodes), *_shares(run.target, run.collected), float(found))
 
 
 def _shares(target: Target, collected: FloatArray) -> tuple[float, float]:

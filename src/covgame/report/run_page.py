@@ -68,7 +68,7 @@ def _coverage_parts(run: Coverage, ending: Ending, trail: Trail | None) -> Parts
     live = trail is not None
     bound = _bound(run, solve=not live)
     dearest, learnt = ([], False) if live and bound is None else _dearest(run)
-    lacking, missing = run.uncovered, np.maximum(run.target.counts - run.game.collected, 0.0)
+    lacking, missing = run.uncovered, np.maximum(run.target.counts - run.collected, 0.0)
     seen = _seen(run, run.target.rows, run.target.counts, missing)
     return (
         "cover",

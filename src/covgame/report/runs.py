@@ -88,7 +88,7 @@ def _called(names: Names, states: IntArray) -> Names:
 
 def _groups_figure(run: Coverage) -> Any:
     """A target about groups: what was collected of each."""
-    target, collected = run.target, run.game.collected
+    target, collected = run.target, run.collected
     groups = Names([str(row[1]) for row in target.as_rows(range(len(target)))])
     missing = np.maximum(target.counts - collected, 0.0)
     return visits_figure(groups, collected.astype(np.float64), target.counts, missing)
@@ -99,7 +99,7 @@ def _asked(run: Coverage) -> tuple[FloatArray, FloatArray]:
     target, room = run.target, run.counts.shape.states
     single = ~target.of_group
     states = target.rows[single, 1]
-    missing = np.maximum(target.counts - run.game.collected, 0.0)
+    missing = np.maximum(target.counts - run.collected, 0.0)
     wanted, lacking = (
         sum_by_index(states, part[single], room) for part in (target.counts, missing)
     )

@@ -18,6 +18,7 @@ from covgame.game.growing import (
     SeenLabels,
     SeenRows,
     SeenTransitions,
+    no_rows,
 )
 from covgame.game.growth import ByChance, Growth, Rare
 from covgame.mdp.model import TabularMDP
@@ -33,7 +34,6 @@ from covgame.targets.moves import PossibleMoves, check_has_moves, possible_moves
 from covgame.targets.reaching import check_reachable, drop_rarely_reached
 from covgame.targets.requests import Listed, Request, Uniform, check_count, parse_request
 from covgame.targets.target import Target
-from covgame.types import Shape
 
 if TYPE_CHECKING:
     from covgame.store.folder import RunFolder
@@ -144,7 +144,7 @@ def _on_unknown(
 ) -> Asked:
     """Without a table the target is what was seen so far, or rows over numbered states."""
     rare = _rare(settings)
-    nothing = _nothing(source.shape)
+    nothing = no_rows(source.shape)
     if isinstance(request, Uniform) and request.per == "transition":
         if rare is not None:
             raise BadInput("--min-reach leaves out cells, pairs and states, not transitions")
@@ -167,10 +167,6 @@ def _on_unknown(
         "uniform:N/pair, uniform:N/state, uniform:N/transition, groups, or a list of cells (by "
         "label if its states are not numbered)"
     )
-
-
-def _nothing(shape: Shape) -> Target:
-    return Target.of_rows(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
 
 
 def _rare(settings: CoverSettings) -> Rare | None:
@@ -289,7 +285,7 @@ def ask_again(
             request = _by_label(listed, source)
         else:
             request = SeenRows(Uniform(growing.count, growing.per))
-        return _with_left_out(Asked(_nothing(source.shape), Growth(request, rare)), never)
+        return _with_left_out(Asked(no_rows(source.shape), Growth(request, rare)), never)
 
     return begin
 

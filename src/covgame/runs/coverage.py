@@ -34,7 +34,7 @@ from covgame.store.state import fitting, game_arrays, restore_game, target_from
 from covgame.targets.moves import moves_target
 from covgame.targets.requests import Listed
 from covgame.targets.target import Target
-from covgame.types import ANY, IntArray, Shape
+from covgame.types import ANY, FloatArray, IntArray, Shape
 
 STEPS_TO_JUDGE = 1000
 """After so many steps it is noticed if more than half of them led to states never seen before."""
@@ -65,7 +65,12 @@ class Coverage(Run):
     @property
     def target(self) -> Target:
         """What is to be covered; on an environment without a table it grows."""
-        return self.game.target
+        return self.game.required
+
+    @property
+    def collected(self) -> FloatArray:
+        """(G,), the visits that each row of the target has."""
+        return self.game.collected[self.game.asked]
 
     @property
     def counts(self) -> Counts:

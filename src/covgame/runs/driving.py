@@ -71,6 +71,7 @@ class OpenEpisode:
     def __init__(self, driver: Driver, policy: Policy) -> None:
         self.driver, self.policy = driver, policy
         self.steps: list[tuple[Any, int, float]] = []
+        self.states: list[int] = []  # numbers of the observations
         self.kept: list[Any] = []  # of observations, where they are kept
         self.last: Any = None  # the observation that it ended in
         self.terminated = False
@@ -91,7 +92,7 @@ class OpenEpisode:
                 "observation)"
             )
         self._paid(reward)
-        action = self.driver.choose(self.policy, self.stage, observation, allowed)
+        action = self.driver.choose(self, observation, allowed)
         self.kept += self.driver.kept([observation])
         self.steps.append((observation, action, 0.0))
         return self.driver.actions.values[action]
@@ -174,12 +175,10 @@ class Driver:
         if not isinstance(self.run.source, ExternalSource):
             raise BadInput("a driver needs an environment that shows observations")
         self.source: ExternalSource = self.run.source
-        # Several episodes may be under way, each with a policy of its own for every state.
-        inner = inner_game(self.run.game)
-        self.player = SteppedPlayer(self.run.game, self.source, self.run.growth, inner)
+        self.player = SteppedPlayer(self.run.game, self.source, self.run.growth)
         self.recorder = recorder_for(self.run)
         self.under_way: list[OpenEpisode] = []
-        self.ahead = False  # whether the last plan was for what others will have collected
+        self.followed: OpenEpisode | None = None  # planned step by step
 
     def _environment(self, states: AnyMap | None) -> Environment:
         if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
@@ -202,18 +201,30 @@ class Driver:
     def ask(self) -> OpenEpisode:
         """An episode to play; several may be under way.
 
-        One that is asked for while others are under way goes for what these are not expected to
-        collect.
+        A single episode is planned again whenever a step brings news. An episode that is asked for
+        while others are under way gets one plan, for what the others are not expected to collect.
         """
-        game = self.run.game
-        weights = game.state.weights
-        if self.under_way and len(game.target):
-            weights = self._weights_after(self.under_way)
-        game.begin()
-        policy = self.player.inner.plan(weights)
-        self.ahead = weights is not game.state.weights
-        self.under_way.append(OpenEpisode(self, policy))
+        if self.under_way:
+            self._stop_following()
+            weights = self.run.game.state.weights
+            if len(self.run.game.required):
+                weights = self._weights_after(self.under_way)
+            self.under_way.append(OpenEpisode(self, self._whole_plan(weights)))
+        else:
+            self.followed = OpenEpisode(self, self.player.next_policy())
+            self.under_way.append(self.followed)
         return self.under_way[-1]
+
+    def _whole_plan(self, weights: Any) -> Policy:
+        """A plan for all states and stages."""
+        return inner_game(self.run.game).plan(weights)
+
+    def _stop_following(self) -> None:
+        """Play the rest of the episode that is planned step by step by one plan."""
+        if self.followed is not None:
+            self.player.abandon()
+            self.followed.policy = self._whole_plan(self.run.game.state.weights)
+            self.followed = None
 
     def _weights_after(self, episodes: Iterable[OpenEpisode]) -> Any:
         """The weights if these episodes collect what they can be expected to."""
@@ -225,16 +236,32 @@ class Driver:
         weights = anticipated_weights(game.adversary, game.target, game.state, collected)
         return weights if weights.any() else game.state.weights
 
-    def choose(self, policy: Policy, stage: int, observation: Any, allowed: Any = None) -> int:
-        """The number of the action that a policy takes."""
+    def choose(self, episode: OpenEpisode, observation: Any, allowed: Any = None) -> int:
+        """The number of the action to take next in an episode."""
         state = self._number(observation)
         self.source.masks.now = None
         if allowed is not None:
             self.source.masks.show(state, allowed, self.source.shape.states)
+        episode.states.append(state)
+        if episode is self.followed:
+            self._follow(episode)
+        policy = episode.policy
         known = state < policy.table.shape[1]
         return self.source.masks.permitted(
-            int(policy.table[policy.row(stage), state]) if known else None, state
+            int(policy.table[policy.row(episode.stage), state]) if known else None, state
         )
+
+    def _follow(self, episode: OpenEpisode) -> None:
+        """Plan the rest of an episode again, if its last step gave a reason to."""
+        states, shape = episode.states, self.run.game.target.shape
+        if states[-1] >= shape.states:  # other episodes have taken up the room for new states
+            self._stop_following()
+        elif episode.stage == 0:
+            episode.policy = episode.policy.begin(states[-1])
+        else:
+            stage, action = episode.stage - 1, episode.steps[-1][1]
+            cell = stage * shape.pairs + states[-2] * shape.actions + action
+            episode.policy = self.player.revise(cell, states[-1]) or episode.policy
 
     def tell(
         self, episode: OpenEpisode | Sequence[tuple[Any, Any, float]], last: Any = None
@@ -261,12 +288,12 @@ class Driver:
             kept = [*self.kept([seen for seen, _, _ in steps]), *self.kept([last], last=True)]
             told = self._episode(steps, last, terminated=last is None, kept=kept)
         first = self.run.n_episodes
-        if self.ahead:  # what counts is what is wanted now, not what will be
-            self.player.inner.plan(self.run.game.state.weights)
-            self.ahead = False
+        if episode is not self.followed:
+            self._stop_following()
         if self.recorder:
             self.recorder.note(first, told)
-        self.player.replay(told)
+        self.player.replay(told, played=episode is self.followed)
+        self.followed = None
         block = as_block(first, [told])
         self.run.keep(block)
         if self.recorder:
@@ -275,6 +302,8 @@ class Driver:
     def abandon(self, episode: OpenEpisode) -> None:
         """Forget an episode that was broken off; nothing of it is counted."""
         if episode in self.under_way:
+            if episode is self.followed:
+                self._stop_following()
             self.under_way.remove(episode)
 
     def save(self) -> Coverage:

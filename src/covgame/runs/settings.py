@@ -10,11 +10,11 @@ from covgame.errors import BadInput
 from covgame.failures import OnFailure
 from covgame.game.adversary import Adversary
 from covgame.game.game import Game
+from covgame.game.lookahead import is_long
 from covgame.game.own import Peer, name_of, own_game
 from covgame.game.planner import Planner
 from covgame.game.presets import default_game, paper_game
-from covgame.game.sight import is_long
-from covgame.game.size import FORECAST_SIGHT, Kept, Size, size_of
+from covgame.game.size import Kept, Size, size_of
 from covgame.pac.principle import Suprema
 from covgame.runs.refusals import (
     check_care,
@@ -120,7 +120,7 @@ class CoverSettings:
         paper = self.preset == "paper"
         pooled = stationary and not self.stage_dependent and not paper
         looks_ahead = pooled and self._looks_ahead(target, stage_free=stage_free)
-        kept = Kept(pooled, not paper, not stage_free, FORECAST_SIGHT if looks_ahead else None)
+        kept = Kept(pooled, not paper, not stage_free, looks_ahead)
         return size_of(target, target.shape.states, kept)
 
     def _looks_ahead(self, target: Target, *, stage_free: bool) -> bool:

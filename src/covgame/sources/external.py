@@ -160,7 +160,7 @@ class ExternalSource:
             room = self.most_states
         elif self.states.discovered:
             room = FIRST_ROOM
-            while room < self.states.size:
+            while room <= self.states.size + self.horizon:  # an episode may show that many more
                 room *= 2
         return Shape(self.horizon, room, len(self.stepper.actions))
 
@@ -293,7 +293,7 @@ class ExternalSource:
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
         ended_in: int | None = None
         cut_short = False
-        policy.begin(state)
+        policy = policy.begin(state)
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
             path.append((state, action))

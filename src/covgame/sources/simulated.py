@@ -77,7 +77,7 @@ class SimulatedSource:
         numbers = uniforms(self.seed, STREAM, episode, 1 + 3 * H)
         steps: list[tuple[int, int, float, int]] = []
         state = _draw(self.model.initial, numbers[0])
-        policy.begin(state)
+        policy = policy.begin(state)
         for h in range(H):
             act, move, earn = numbers[1 + 3 * h : 4 + 3 * h]
             action = _choose(policy, h, state, act)

@@ -56,7 +56,7 @@ def game_arrays(game: Game) -> dict[str, npt.NDArray[Any]]:
         "level": np.array(state.level),
         **target_arrays(game.target),
         "numbers": np.array([state.total, state.variance, state.rate, state.shift]),
-        **({"sight": np.array(game.sight)} if game.counts.stage_free else {}),
+        **({} if game.asked.all() else {"asked": game.asked}),
         **({} if game.allowed is None else {"allowed": game.allowed}),
         **{f"memory_{name}": value for name, value in state.memory.items()},
     }
@@ -115,8 +115,11 @@ def restore_game(game: Game, arrays: Arrays) -> None:
             for name, value in arrays.items()
             if name.startswith("memory_")
         }
-        game.collected[:] = game.target.collected(game.counts.visits)
-        game.sight = _sight(arrays, game.target.shape.horizon)
+        if "asked" in arrays:
+            game.asked[:] = arrays["asked"]
+        state.rows = int(game.asked.sum())
+        visits = game.target.collected(game.counts.visits)
+        game.collected[:] = np.where(game.asked, visits, np.inf)
         if game.allowed is None and "allowed" in arrays:
             game.allowed = arrays["allowed"].astype(np.bool_).reshape(game.counts.shape.hsa[1:])
 
@@ -143,14 +146,6 @@ def shape_of(arrays: Arrays) -> Shape:
     with fitting():
         stages, states, actions = arrays["visits"].shape
         return Shape(int(arrays.get("horizon", stages)), states, actions)
-
-
-def _sight(arrays: Arrays, horizon: int) -> int:
-    """How many stages ahead plans look; older runs have always looked at all of them."""
-    sight = int(arrays.get("sight", horizon))
-    if not 0 < sight <= horizon:
-        raise ValueError(f"plans of {sight} stages")
-    return sight
 
 
 def counts_from(arrays: Arrays) -> Counts:

@@ -11,10 +11,12 @@ import pytest
 
 import covgame as cg
 from covgame.game import counts as counting
-from covgame.game import sight, size
+from covgame.game import lookahead, size
 from covgame.game.game import Game
+from covgame.game.lookahead import first_depth, is_long, max_depth, next_depth
+from covgame.game.planner import RangeAwareOptimism
 from covgame.game.presets import default_game
-from covgame.game.sight import first_sight, is_long, longest_in_vain, wider, within_reason
+from covgame.kernels import layout
 from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.players.following import FollowingGame
@@ -27,18 +29,17 @@ from covgame.types import Policy, Shape
 from tests.test_cli import covgame
 
 WORLDS = [
-    "grid:rows=5,columns=4,horizon=40",
+    "grid:rows=7,columns=6,horizon=40",
     "garnet:states=9,actions=3,horizon=36,stationary=true,seed=1",
-    "riverswim:states=7,horizon=50",
-    "chain:states=9,horizon=40",
+    "riverswim:states=9,horizon=50",
+    "chain:states=24,horizon=70",
 ]
 CASES = [(world, text) for world in WORLDS for text in ("uniform:1/pair", "uniform:4/state")]
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that plans have to look further several times in a small world."""
-    monkeypatch.setattr(sight, "FIRST_SIGHT", 4)
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not play readable episodes while the compiler works."""
     monkeypatch.setattr(CompiledGame, "waits", True)
 
 
@@ -82,73 +83,127 @@ def test_compiled_blocks_are_the_readable_game(
     same(game, readable(name, text, read))
 
 
-@pytest.mark.parametrize("kind", [FollowingGame, CompiledGame])
 @pytest.mark.parametrize(("name", "text"), CASES)
 def test_games_played_elsewhere_are_the_readable_game(
-    name: str, text: str, kind: type[CompiledGame], read: dict[tuple[str, str], Game]
+    name: str, text: str, read: dict[tuple[str, str], Game]
 ) -> None:
     game, source = new_game(name, text)
-    inner = kind(game)
+    inner = FollowingGame(game)
     while not game.covered:
         inner.tell(source.play(inner.ask(), game.counts.n_episodes, inner.revise))
     same(game, readable(name, text, read))
 
 
-def test_plans_look_further_only_where_they_must(read: dict[tuple[str, str], Game]) -> None:
-    """In the grid there is something near until the end; the river has to be swum up."""
-    assert readable(WORLDS[0], "uniform:1/pair", read).sight == 8
-    river = readable(WORLDS[2], "uniform:4/state", read)
-    assert river.sight == 4 * 2 ** (river.counts.n_episodes - 1)  # every episode showed too little
+def depths(name: str, text: str) -> set[int]:
+    """How far the plans of a readable game look."""
+    game, source = new_game(name, text)
+    seen: set[int] = set()
+
+    def revise(cell: int, successor: int) -> Policy | None:
+        policy = game.revise(cell, successor)
+        seen.add(len(game.plan.policy.table))
+        return policy
+
+    while not game.covered:
+        game.tell(source.play(game.ask(), game.counts.n_episodes, revise))
+    return seen
 
 
-def test_how_far_the_first_plans_look() -> None:
+def test_plans_look_further_only_where_they_must() -> None:
+    """In the grid there is something near until the end; the far end of the chain is far away."""
+    assert depths(WORLDS[0], "uniform:1/pair") <= {16, 32}
+    assert depths(WORLDS[3], "uniform:1/pair") == {16, 32, 64, 70}
+
+
+def test_the_depth_by_hand() -> None:
+    """A corridor whose pairs are all covered but the one at its end, 20 steps away.
+
+    With 16 stages the plan sees bonuses only; with 32, the 12 visits that fit in after the way
+    there, less than half of 32; with 64, the 44 of 64.
+    """
+    nodes, horizon = 21, 200
+    model = cg.make(f"chain:states={nodes},horizon={horizon}").require_model("a test")
+    target = cg.cells([(None, nodes - 1, 1, 5)]).on(model.shape)
+    game = default_game(target, pooled=True, looks_ahead=True)
+    for state in range(nodes):
+        for action, following in ((0, 0), (1, min(state + 1, nodes - 1))):
+            for _ in range(1000):  # so often that no bonus matters
+                game.counts.table.add(state * 2 + action, following)
+    for left, depth in ((horizon, 64), (64, 64), (33, 64), (32, 32), (17, 32), (16, 16)):
+        game.begin()
+        game._plan_from(horizon - left, 0)
+        assert len(game.plan.policy.table) == depth, left
+    assert game.sees_enough(horizon - 16, 0)
+    game._plan_from(0, nodes - 1)
+    assert len(game.plan.policy.table) == 16
+    assert game.sees_enough(0, nodes - 9)
+    assert not game.sees_enough(0, nodes - 10)
+
+
+def test_depths() -> None:
     shapes = [Shape(horizon, 9, 2) for horizon in (5, 32, 33, 900)]
     assert [is_long(shape) for shape in shapes] == [False, False, True, True]
-    assert [first_sight(shape, stage_free=True) for shape in shapes] == [4, 4, 4, 4]
-    assert first_sight(Shape(3, 9, 2), stage_free=True) == 3
-    assert first_sight(shapes[-1], stage_free=False) == 900
+    assert [max_depth(shape) for shape in shapes] == [5, 32, 33, 900]
+    assert [first_depth(deepest) for deepest in (5, 16, 900)] == [5, 16, 16]
+    assert [next_depth(16, deepest) for deepest in (16, 20, 32, 900)] == [16, 20, 32, 32]
     game, _ = new_game("chain:states=9,horizon=40", "uniform:1")
-    assert game.sight == 40  # stages are told apart
-
-
-@pytest.mark.parametrize(
-    ("before", "in_vain", "after"),
-    [(16, 0, 16), (16, 15, 16), (16, 16, 32), (16, 99, 32), (64, 64, 100), (100, 100, 100)],
-)
-def test_when_to_look_further(before: int, in_vain: int, after: int) -> None:
-    assert wider(before, Shape(100, 9, 2), in_vain) == after
+    assert len(game.ask().table) == 40  # stages are told apart
 
 
 def test_in_worlds_of_millions_of_states_plans_look_less_far() -> None:
-    """So that a plan of 25 bytes a stage and state has 2.5 GB at most, or no more than at first."""
-    for states, most in ((10**5, 900), (10**6, 100), (10**8, 4)):
-        shape = Shape(900, states, 2)
-        assert within_reason(900, shape) == most
-        assert wider(most, shape, 900) == most
+    """So that a plan of 25 bytes a stage and state has 2.5 GB at most."""
+    depths = [max_depth(Shape(900, states, 2)) for states in (10**5, 10**6, 10**8)]
+    assert depths == [900, 100, 16]
 
 
 def test_a_world_that_grows_beyond_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same game, readable or compiled, when plans have to look less far than they did."""
-    monkeypatch.setattr(sight, "MOST_PLANNED", 8 * 70)
+    monkeypatch.setattr(lookahead, "MAX_PLANNED", 20 * 256)
     monkeypatch.setattr(external, "FIRST_ROOM", 16)
     games = []
     for kind in (FollowingGame, PlainGame):
         monkeypatch.setattr("covgame.players.stepped.following_game", kind)
-        run = cg.cover(cg.make(Corridor, 90), "uniform:3/pair")
+        run = cg.cover(cg.make(lambda: Corridor(200), 90), "uniform:3/pair", max_episodes=40)
         games.append(run.game)
-    assert games[0].counts.shape.states == 64
-    assert games[0].sight == 8
+    assert games[0].counts.shape.states == 256
+    assert games[0].deepest == 20
     same(*games)
 
 
-def test_steps_in_vain_by_hand() -> None:
-    """Cells (h, 0, a) of a world with one state, of whose pair 0 two visits are missing."""
-    target = cg.cells([(None, 0, 0, 3), (None, 0, 1, 1)]).on(Shape(9, 1, 2))
-    collected = np.array([1.0, 1.0])  # the second row has all it asked for
-    assert longest_in_vain(target, collected, [0, 2, 4]) == 1  # the third visit is one too many
-    assert longest_in_vain(target, collected, [1, 3, 5, 6, 9]) == 3
-    assert longest_in_vain(target, collected, [1, 3, 4, 7, 9, 11]) == 3
-    assert longest_in_vain(target, collected, []) == 0
+@pytest.mark.parametrize("horizon", [10, 100, 1000])
+def test_bonuses_along_a_path_are_bounded(horizon: int) -> None:
+    """Where every pair was observed once and nothing is earned; R is the number of stages left.
+
+    They are a share of R (a constant b of 0.03 reaches all of it), or of one visit, which earns 1.
+    """
+    nothing, once = np.zeros(1), np.ones(1)
+
+    def value(optimism: RangeAwareOptimism) -> float:
+        value = nothing
+        for left in range(1, horizon):
+            value = optimism.upper_q(nothing, value, nothing, once, nothing, float(left), left)
+        return float(value[0])
+
+    b = np.minimum(0.03, 0.5 / np.arange(1, horizon))
+    assert value(RangeAwareOptimism(path_bonus=0.5)) == pytest.approx(
+        float((b * np.arange(1, horizon)).sum())
+    )
+    assert value(RangeAwareOptimism(path_bonus=0.5)) <= 0.5 * (horizon - 1)
+    harmonic = float((1 / np.arange(1, horizon)).sum())
+    assert value(RangeAwareOptimism(visit_bonus=0.5)) < 0.5 * harmonic
+    assert value(RangeAwareOptimism(b=1.0, visit_bonus=0.5)) == pytest.approx(0.5 * harmonic)
+
+
+def test_the_numbers_of_the_bonus() -> None:
+    optimism = RangeAwareOptimism(visit_bonus=0.5)
+    assert optimism.bonus_at(1) == (0.03, 0.03)
+    assert optimism.bonus_at(10) == (0.03, 0.005)
+    assert optimism.bonus_at(100) == pytest.approx((0.01, 0.00005))
+    assert RangeAwareOptimism().bonus_at(33) == (0.03, 0.03)
+    game, _ = new_game(WORLDS[0], "uniform:1/pair")
+    assert game.planner.optimism.visit_bonus == 0.5  # type: ignore[attr-defined]
+    game, _ = new_game(WORLDS[0], "uniform:1")
+    assert game.planner.optimism.visit_bonus == np.inf  # type: ignore[attr-defined]
 
 
 def test_a_policy_with_fewer_rows_than_stages() -> None:
@@ -171,16 +226,21 @@ def test_a_policy_with_fewer_rows_than_stages() -> None:
         )
 
 
-def test_a_plan_takes_as_much_whatever_the_horizon() -> None:
-    sizes = []
+def test_a_plan_takes_as_much_time_whatever_the_horizon() -> None:
+    """Counted in states planned; the longer episodes are, the fewer of them it takes."""
+    planned = []
     for horizon in (60, 6_000):
-        game, _ = new_game(f"grid:rows=6,columns=6,horizon={horizon}", "uniform:3/pair")
+        game, source = new_game(f"grid:rows=6,columns=6,horizon={horizon}", "uniform:3/pair")
         inner = FollowingGame(game)
-        inner.ask()
-        cache, workspace = inner.plan_cache, inner.workspace
-        arrays = (cache.flags, cache.known, cache.due, workspace.chosen, workspace.values)
-        sizes.append([array.size for array in arrays])
-    assert sizes[0] == sizes[1] == [4 * 36, 4 * 36, 4 * 36, 4 * 36, 4 * 37]
+        steps = 0
+        while not game.covered:
+            episode = source.play(inner.ask(), game.counts.n_episodes, inner.revise)
+            inner.tell(episode)
+            steps += len(episode.state)
+            if horizon == 6_000:
+                break
+        planned.append(int(inner.plan_cache.tally[layout.PLANNED]) / steps)
+    assert planned[1] < 3 * planned[0]
 
 
 # ------------------------------------------------------------------------------ on disk
@@ -216,14 +276,14 @@ def test_visits_that_are_added_up_change_nothing(
 ) -> None:
     """The same episodes; of visits and rewards the sums, also where room grows on the way."""
     whole = cg.cover(Corridor, **ASKED, out=tmp_path / "whole")
-    assert whole.counts.visits.shape == (90, 64, 3)
-    for limit in (1, 18_000):
+    assert whole.counts.visits.shape == (90, 256, 3)
+    for limit in (1, 60_000):
         for module in (counting, size):
             monkeypatch.setattr(module, "MOST_BY_STAGE", limit)
         run = cg.cover(Corridor, **ASKED, out=tmp_path / str(limit))
         mine, theirs = arrays(run), arrays(whole)
         if limit == 1:
-            assert mine["visits"].shape == (1, 64, 3)
+            assert mine["visits"].shape == (1, 256, 3)
         for name in ("visits", "reward_sums"):
             theirs[name] = counting.summed_to(len(mine[name]), theirs[name])
         for name, array in theirs.items():
@@ -237,7 +297,6 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(
     """From what was saved, and from its episodes alone."""
     monkeypatch.setattr(counting, "MOST_BY_STAGE", limit)
     unbroken = cg.cover(Corridor, **ASKED)
-    assert 4 < unbroken.game.sight <= 90
     for number in (1, 3, unbroken.n_episodes - 1):
         place = tmp_path / str(number)
         stopped = cg.cover(Corridor, **ASKED, max_episodes=number, out=place)
@@ -246,7 +305,6 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(
                 (place / "counts.npz").unlink()
             again = cg.load(place, env=Corridor)
             assert isinstance(again, cg.Coverage)
-            assert again.game.sight == stopped.game.sight
             same(again.game, stopped.game)
         with pytest.warns(UserWarning, match="counted again"):
             run = cg.resume(place, env=Corridor, max_episodes=10_000)
@@ -284,23 +342,10 @@ def test_given_data_are_added_up_as_well(tmp_path: Path, monkeypatch: pytest.Mon
     assert cg.certify(tmp_path / "more").claim == "coverage"
 
 
-def test_older_runs_look_at_all_stages(tmp_path: Path) -> None:
-    """They have played so from their beginning."""
+def test_absurd_stages_are_not_believed(tmp_path: Path) -> None:
     cg.cover(Corridor, **ASKED, max_episodes=3, out=tmp_path / "run")
     place = tmp_path / "run" / "counts.npz"
-    saved = dict(np.load(place))
-    del saved["sight"], saved["horizon"]
-    run = cg.load(tmp_path / "run", env=Corridor)
-    run.restore(saved)
-    assert isinstance(run, cg.Coverage)
-    assert run.game.sight == 90
-
-
-@pytest.mark.parametrize(("name", "value"), [("sight", 0), ("sight", 91), ("horizon", 10**9)])
-def test_absurd_stages_are_not_believed(name: str, value: int, tmp_path: Path) -> None:
-    cg.cover(Corridor, **ASKED, max_episodes=3, out=tmp_path / "run")
-    place = tmp_path / "run" / "counts.npz"
-    saved = {**np.load(place), name: np.array(value)}
+    saved = {**np.load(place), "horizon": np.array(10**9)}
     (tmp_path / "run" / "checksums.json").unlink()
     with place.open("wb") as file:
         np.savez(file, **saved)
