@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from covgame.errors import Row
-from covgame.planning import number
+from covgame.planning import episodes, number
 from covgame.report.content import Figure, Tone
 from covgame.types import ANY
 
@@ -183,11 +183,6 @@ def _judgement(run: Coverage, bound: float | None) -> str:
 def bound_name(run: Coverage) -> str:
     """What the number is: in a large world phi* itself takes long, and it is a bound below it."""
     return "a proved lower bound" if run.is_large else "phi*"
-
-
-def episodes(count: float) -> str:
-    """``1 episode``, ``8,951 episodes``."""
-    return "1 episode" if count == 1 else f"{number(count)} episodes"
 
 
 def cover_figures(run: Coverage, bound: float | None, lacking: Lacking) -> list[Figure]:

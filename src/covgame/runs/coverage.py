@@ -17,6 +17,7 @@ from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
 from covgame.game.growing import SeenGroups, SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
+from covgame.game.progress import Pace
 from covgame.game.size import Size
 from covgame.pac.aliasing import Ways
 from covgame.pac.assumptions import assumptions_of_coverage
@@ -59,6 +60,7 @@ class Coverage(Run):
         self._compared: dict[tuple[object, ...], Least] = {}  # by what it depends on, the last only
         self.steps_before = 0  # steps that were counted, but not kept block by block
         self.steps_kept = 0
+        self.pace = Pace(self.game)
 
     # ------------------------------------------------------------------------ what there is
 
@@ -94,6 +96,7 @@ class Coverage(Run):
         self.steps_before = int(self.counts.visits.sum())
         self.source = self.source.seeded(self.stream)
         self.game.grow(self.target)
+        self.pace.restart(self.game)
 
     @property
     def given_visits(self) -> IntArray:
@@ -380,6 +383,7 @@ class Coverage(Run):
 
     def keep(self, block: Block) -> None:
         self.steps_kept += len(block.state)
+        self.pace.add(self.game)
         if self.ways is not None:
             self.ways.tell(block)
 
@@ -435,6 +439,7 @@ class Coverage(Run):
                 stage_free=self.counts.stage_free,
             )
         restore_game(self.game, arrays)
+        self.pace.restart(self.game)
         self.steps_before = int(self.counts.visits.sum())
         self.growth.restore(arrays)
         if isinstance(self.source, ExternalSource):

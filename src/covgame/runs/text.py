@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from covgame.game.growing import TRIES, SeenLabels
-from covgame.game.progress import progress_of
+from covgame.game.progress import MIN_EPISODES, progress_of
 from covgame.notebook import rows_table
 from covgame.pac.tasks import PhaseReport
 from covgame.plain import plain
-from covgame.planning import kind_of_rows, number
+from covgame.planning import episodes, kind_of_rows, number
 from covgame.runs.run import Outlook
 
 if TYPE_CHECKING:
@@ -243,17 +243,28 @@ def _map(run: Coverage) -> list[str]:
 
 def coverage_outlook(run: Coverage) -> Outlook:
     """Episodes, what is left, and the hardest open row, in one line."""
-    view = progress_of(run.game)
-    parts = [f"{number(view.n_episodes)} episodes"]
-    if view.episodes_left is not None:
-        parts.append(f"about {number(float(f'{math.ceil(view.episodes_left):.2g}'))} to go")
-    if view.rows_unseen:
-        parts.append(f"{view.rows_unseen:,} of {view.rows:,} not reached yet")
-    words = ", ".join(parts)
-    if view.hardest:
+    view = progress_of(run.game, pace=run.pace)
+    parts = [episodes(run.n_episodes)]
+    if view.rows_unvisited:
+        parts.append(f"{view.rows_unvisited:,} of {view.rows:,} {_rows(run)} not reached")
+    if not view.rows_open:
+        parts.append("all covered so far; random episodes are looking for further states")
+    elif view.episodes_left is None:
+        early = run.n_episodes < MIN_EPISODES
+        parts.append("too early to estimate" if early else "no estimate possible yet")
+    else:
+        left = number(float(f"{math.ceil(view.episodes_left):.2g}"))
+        growing = " for what was found so far, new states still appear" if view.is_growing else ""
+        parts.append(f"about {left} to go{growing}")
+    if view.hardest and view.episodes_left is not None:
         (row, missing), *_ = view.hardest
-        words += f"; hardest: {run.names.describe(row)} ({number(missing)} more)"
-    return Outlook(view.share_done, words)
+        parts.append(f"hardest: {run.names.describe(row)} ({number(missing)} more)")
+    return Outlook(view.share_done, "; ".join(parts))
+
+
+def _rows(run: Coverage) -> str:
+    """What the rows of the target are called, in one word."""
+    return {"state-action pairs": "pairs"}.get(rows := kind_of_rows(run.target), rows)
 
 
 # ------------------------------------------------------------------- explore and identify
