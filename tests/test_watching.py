@@ -6,6 +6,7 @@ import io
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from covgame.game.progress import Progress
 from covgame.runs import watching
 from covgame.runs.cover import start
 from covgame.runs.learn import start as start_learning
+from covgame.runs.opening import take_up
 from covgame.runs.playing import play
 from covgame.runs.run import Outlook, Run
-from covgame.runs.settings import CoverSettings, LearnSettings
+from covgame.runs.settings import Changes, CoverSettings, LearnSettings
 
 
 class Listening(io.StringIO):
@@ -113,13 +115,9 @@ def test_a_covering_run_says_the_hardest_row_in_words() -> None:
 
 
 def test_the_first_episode_is_too_early_for_an_estimate() -> None:
-    run = start(cg.make("grid"), "uniform:1/pair", CoverSettings())
-    for _ in play(run):
-        if run.n_episodes:
-            break
-    assert run.n_episodes == 1
-    open_pairs, pairs = len(run.uncovered), len(run.target)
-    words = f"1 episode; {open_pairs:,} of {pairs:,} pairs not reached; too early to estimate"
+    run = start(cg.make(Machine), "uniform:900/pair", CoverSettings())
+    next(play(run))
+    words = "1 episode; 2 of 4 pairs not reached; too early to estimate"
     assert run.outlook().words == words
 
 
@@ -264,3 +262,19 @@ def test_the_command_line_shows_the_same(
         said = capsys.readouterr()
         assert said.out == ""
         assert ("; hardest: row " in said.err) is not quiet
+
+
+@pytest.mark.usefixtures("always")
+def test_counting_recorded_episodes_again_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A killed run may have to replay many episodes before it plays the next."""
+    run = cg.cover(Machine, "uniform:30/pair", max_episodes=4, out=tmp_path / "run")
+    (tmp_path / "run" / "counts.npz").unlink()
+    again = take_up(
+        tmp_path / "run", Changes(), env=Machine, on_recount=cli_progress.recount_lines()
+    )
+    assert again.n_episodes == run.n_episodes == 4
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "covgame: 25% done, counting recorded episodes again: 1 of 4"
+    assert len(said) == 4
