@@ -83,6 +83,11 @@ class Coverage(Run):
     def n_episodes(self) -> int:
         return self.counts.n_episodes - self.n_given
 
+    @property
+    def n_random(self) -> int:
+        """Episodes of random actions that looked for further states; the others were planned."""
+        return self.growth.by_chance.episodes if self.growth.by_chance else 0
+
     def number_of(self, episode: int) -> int:
         return episode - self.n_given
 
@@ -296,6 +301,7 @@ class Coverage(Run):
             "environment": self.environment.name,
             "states": self.n_states,
             "episodes": self.n_episodes,
+            "episodes_planned": self.n_episodes - self.n_random,
             "covered": self.covered,
             "stopped": self.stopped,
             "uncovered": [[*row, missing] for row, missing in self.uncovered],

@@ -183,7 +183,7 @@ def _mapped(run: Coverage) -> Facts:
     """What there is to say of states that are discovered, or made by a map."""
     facts: Facts = []
     if run.growth.by_chance is not None and run.growth.by_chance.episodes:
-        facts.append(("by chance", _found(run.growth.by_chance)))
+        facts.append(("random", _found(run.growth.by_chance)))
     if run.is_mapped:
         facts.append(("map", MAPPED))
     named = [run.names.state(state) for state, _ in run.aliased]
@@ -199,13 +199,21 @@ def _mapped(run: Coverage) -> Facts:
 
 
 def _found(chance: ByChance) -> str:
-    new = [(chance.new_states, "new states"), (chance.new_rows, "more rows to cover")]
-    found = ", ".join(f"{n:,} {what}" for n, what in new if n) or "nothing new"
-    return f"{number(chance.episodes)} further episodes of random actions found {found}"
+    found = [
+        f"{n:,} {what if n == 1 else what + 's'}"
+        for n, what in ((chance.new_states, "new state"), (chance.new_rows, "new row"))
+        if n
+    ]
+    looked = f"{episodes(chance.episodes)} of random actions looked for further states"
+    return f"{looked} and found {' and '.join(found) or 'nothing new'}"
 
 
 def _how(run: Coverage) -> str:
-    return f"preset {run.settings.preset}, seed {run.settings.seed}"
+    how = f"preset {run.settings.preset}, seed {run.settings.seed}"
+    if not run.n_random:
+        return how
+    planned = run.n_episodes - run.n_random
+    return f"{number(planned)} planned, {number(run.n_random)} random; {how}"
 
 
 def _comparison(run: Coverage) -> str:
@@ -225,7 +233,9 @@ def _comparison(run: Coverage) -> str:
 def _estimate(run: Coverage, least: float) -> str:
     about = f"about {number(float(f'{least:.2g}'))} episodes at least, going by what was learnt"
     left = ", for what the data lacked" if run.given else ""
-    times = f"this run took {run.n_episodes / least:.1f} times as many"
+    planned = run.n_episodes - run.n_random
+    took = "the planned episodes were" if run.n_random else "this run took"
+    times = f"{took} {planned / least:.1f} times as many"
     return f"{about}{left}; {times} (an estimate, not a bound)"
 
 
