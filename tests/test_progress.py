@@ -120,10 +120,7 @@ class Torus:
 def test_forecasts_on_discovered_states_are_of_the_right_order() -> None:
     """The learnt model does not know what follows an untried pair; its phi* was 30 times off."""
     run = start(cg.make(Torus), "uniform:1/pair", CoverSettings())
-    views = []
-    for _ in play(run):
-        if run.uncovered:
-            views.append(progress_of(run.game, pace=run.pace))
+    views = [progress_of(run.game, pace=run.pace) for _ in play(run) if not run.game.covered]
     assert run.covered
     total = views[-1].n_episodes + 1
     given = 0

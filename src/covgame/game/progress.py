@@ -222,6 +222,6 @@ def _tried(game: Game) -> BoolArray:
     known = np.broadcast_to((table.total > 0).reshape(-1, S, A), (H, S, A)).copy()
     known[-1] = True
     if target.stage_free:
-        known = (known[:-1] if H > 1 else known).any(axis=0)
+        known = np.asarray((known[:-1] if H > 1 else known).any(axis=0))
     places = target.places
     return np.bincount(places.row, known.reshape(-1)[places.cell], minlength=len(target)) > 0

@@ -83,7 +83,9 @@ def status(run: Run, ending: Ending) -> tuple[str, Tone]:
 def _world(run: Run) -> str:
     H, _, A = run.counts.shape.hsa
     states = f"{run.n_states:,} states"
-    if run.source.discovers_states:
+    if run.source.discovers_states and run.states_possible is not None:
+        states = f"{run.n_states:,} of {run.states_possible:,} possible states seen"
+    elif run.source.discovers_states:
         states += " seen"
     return f"{run.environment.name}: at most {H:,} steps an episode, {states}, {A:,} actions"
 
@@ -197,9 +199,15 @@ def cover_figures(run: Coverage, bound: float | None, lacking: Lacking) -> list[
     if bound is not None:
         note = f"this run: {run.n_episodes / bound:.2f} times that" if bound and run.covered else ""
         figures.append(Figure("fewest on average", number(bound), note or bound_name(run)))
-    if run.source.discovers_states:
-        seen = int(run.counts.visits.any(axis=(0, 2)).sum())
-        figures.append(Figure("states seen", f"{seen:,}", "more may exist"))
+    possible = run.states_possible
+    if run.environment.model is None and (run.source.discovers_states or possible is not None):
+        note = "more may exist" if possible is None else f"of {possible:,} possible"
+        figures.append(Figure("states seen", f"{run.states_seen:,}", note))
+    if run.masked_pairs is not None:
+        excluded, pairs = run.masked_pairs
+        figures.append(Figure("masked pairs", f"{excluded:,}", f"of {pairs:,}, by the action mask"))
+    if run.n_random:
+        figures.append(Figure("random episodes", number(run.n_random), "looking for states"))
     if run.given:
         figures.append(Figure("episodes given", number(run.n_given), "from data"))
     return figures + _failures(run)

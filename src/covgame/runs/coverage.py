@@ -19,10 +19,12 @@ from covgame.game.growing import SeenGroups, SeenLabels, SeenTransitions, Transi
 from covgame.game.growth import ByChance, Growth
 from covgame.game.progress import Pace
 from covgame.game.size import Size
+from covgame.mdp import dp
 from covgame.pac.aliasing import Ways
 from covgame.pac.assumptions import assumptions_of_coverage
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
+from covgame.planning import episodes
 from covgame.runs import least
 from covgame.runs.given import Given
 from covgame.runs.least import Kind, Least
@@ -35,7 +37,7 @@ from covgame.store.state import fitting, game_arrays, restore_game, target_from
 from covgame.targets.moves import moves_target
 from covgame.targets.requests import Listed
 from covgame.targets.target import Target
-from covgame.types import ANY, IntArray, Shape
+from covgame.types import ANY, BoolArray, IntArray, Shape
 
 STEPS_TO_JUDGE = 1000
 """After so many steps it is noticed if more than half of them led to states never seen before."""
@@ -163,6 +165,38 @@ class Coverage(Run):
     def aliased(self) -> list[tuple[int, float]]:
         """States whose successors depend on how they were reached, with log10 of the evidence."""
         return self.ways.aliased() if self.ways else []
+
+    @property
+    def states_seen(self) -> int:
+        """How many states some episode acted in."""
+        return int(self.counts.visits.any(axis=(0, 2)).sum())
+
+    @property
+    def masked_pairs(self) -> tuple[int, int] | None:
+        """State-action pairs that the action mask excluded, and the pairs without it.
+
+        Of the reachable states of a known model, otherwise of the states seen. None if the
+        environment allows every action there.
+        """
+        allowed = self.game.allowed
+        if allowed is None:
+            return None
+        masked = ~allowed
+        if isinstance(self.source, ExternalSource) and self.source.masks.avoided:
+            masked &= ~self.source.masks.as_array(len(masked))
+        masked = masked[self._reachable_or_seen()]
+        return (int(masked.sum()), masked.size) if masked.any() else None
+
+    def _reachable_or_seen(self) -> BoolArray:
+        """(S,), the states that the target can be about."""
+        if self.environment.model is not None:
+            return self._reachable_states
+        return np.asarray(self.counts.visits.any(axis=(0, 2)))
+
+    @cached_property
+    def _reachable_states(self) -> BoolArray:
+        transitions = self.environment.require_model("reachability").transitions
+        return np.asarray(dp.reachable(transitions, self.game.allowed).any(axis=0))
 
     @property
     def is_mapped(self) -> bool:
@@ -311,7 +345,9 @@ class Coverage(Run):
             "min_episodes_is": self.min_episodes_is if known else None,
             "min_episodes_estimate": self.min_episodes_estimate if known else None,
             "ratio": self.ratio if known else None,
-            "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
+            "states_seen": self.states_seen,
+            "states_possible": self.states_possible,
+            "action_mask": self._action_mask(),
             "aliased": [
                 {"state": state, "label": self.names.state(state), "evidence": evidence}
                 for state, evidence in self.aliased
@@ -332,6 +368,10 @@ class Coverage(Run):
             answer["uncovered_transitions"] = [[*move, n] for move, n in self.uncovered_transitions]
         return answer
 
+    def _action_mask(self) -> dict[str, int] | None:
+        masked = self.masked_pairs
+        return None if masked is None else {"excluded": masked[0], "pairs": masked[1]}
+
     def to_text(self) -> str:
         return coverage_text(self)
 
@@ -351,7 +391,9 @@ class Coverage(Run):
 
     def __repr__(self) -> str:
         state = "covered" if self.covered else f"{len(self.uncovered)} rows open"
-        return f"Coverage({self.environment.name!r}, {self.n_episodes:,} episodes, {state})"
+        if self.environment.model is None and self.states_possible is not None:
+            state += f", {self.states_seen:,} of {self.states_possible:,} states seen"
+        return f"Coverage({self.environment.name!r}, {episodes(self.n_episodes)}, {state})"
 
     # ------------------------------------------------------------------------ to be played
 

@@ -88,6 +88,7 @@ def coverage_facts(run: Coverage) -> Facts:
     facts = [
         ("environment", f"{run.environment.name}: {H} stages, {run.n_states} states, {A} actions"),
         ("covered", _extent(run)),
+        *_about_states(run),
         ("episodes", f"{number(run.n_episodes)} ({_how(run)})"),
     ]
     facts += given_facts(run)
@@ -95,8 +96,6 @@ def coverage_facts(run: Coverage) -> Facts:
         facts.append(("lower bound", _comparison(run)))
     elif run.min_episodes_estimate:
         facts.append(("estimate", _estimate(run, run.min_episodes_estimate)))
-    if run.growth.request is not None and run.environment.model is None:
-        facts.append(("states seen", _seen(run)))
     never = [str(row[1]) for row, _ in run.uncovered if isinstance(row[1], str)]
     if run.stopped == "unseen":
         facts.append(("not found", f"{', '.join(dict.fromkeys(never))} ({_searched()})"))
@@ -172,11 +171,30 @@ def _searched() -> str:
     return f"every action of every state seen was tried {TRIES} times"
 
 
+def _about_states(run: Coverage) -> Facts:
+    """How many states were seen, and how many pairs the action mask excludes."""
+    facts: Facts = []
+    known = run.environment.model is not None
+    if run.growth.request is not None and not known:
+        facts.append(("states seen", _seen(run)))
+    if run.masked_pairs is not None:
+        excluded, pairs = run.masked_pairs
+        where = "reachable states" if known else "the states seen"
+        share = f"excluded {excluded:,} of {pairs:,} state-action pairs"
+        facts.append(("action mask", f"{share} of {where} ({excluded / pairs:.0%})"))
+    return facts
+
+
 def _seen(run: Coverage) -> str:
-    visits = run.counts.visits.sum(axis=2)
-    states, places = int(visits.any(axis=0).sum()), int((visits > 0).sum())
-    apart = f" ({places:,} counting stages apart)" if len(visits) > 1 else ""
-    return f"{states:,}{apart}; there may be others, never seen"
+    places = int((run.counts.visits.sum(axis=2) > 0).sum())
+    apart = f" ({places:,} counting stages apart)" if len(run.counts.visits) > 1 else ""
+    if run.states_possible is None:
+        return f"{run.states_seen:,}{apart}; states never visited are not counted"
+    kind = "cells of the state map" if run.is_mapped else "values of the observation space"
+    seen = f"{run.states_seen:,} of {run.states_possible:,} {kind}{apart}"
+    if run.states_seen == run.states_possible:
+        return seen
+    return f"{seen}; those never visited are not counted"
 
 
 def _mapped(run: Coverage) -> Facts:
