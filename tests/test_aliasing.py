@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import covgame as cg
 from covgame.episodes import Block
-from covgame.game.growth import LEAST_BY_CHANCE
+from covgame.game.growth import FEW_RANDOM, random_episodes
 from covgame.pac.aliasing import Ways, _Pair
 from covgame.runs.opening import resume
 from covgame.types import FloatArray, IntArray
@@ -213,12 +213,41 @@ def test_chance_finds_what_covering_did_not_look_for() -> None:
     assert run.covered
     assert chance.new_states == 1
     assert chance.new_rows == 2
-    assert chance.in_vain == LEAST_BY_CHANCE
+    assert chance.in_vain == random_episodes(run.n_episodes - chance.in_vain) == 1
     assert run.names.state(1) == "attic"
-    assert (
-        f"{chance.episodes} further episodes of random actions found 1 new states" in run.to_text()
-    )
+    planned = run.n_episodes - chance.episodes
+    text = run.to_text()
+    assert f"{run.n_episodes} ({planned} planned, {chance.episodes} random; " in text
+    assert "of random actions looked for further states and found 1 new state and 2 new" in text
+    assert run.to_dict()["episodes_planned"] == planned
     assert run.to_dict()["by_chance"]["episodes"] == chance.episodes
+
+
+@pytest.mark.parametrize(
+    ("episodes", "random"),
+    [(0, 1), (1, 1), (10, 1), (11, 2), (40, 4), (50, 5), (100, 5), (101, 6), (1000, 50)],
+)
+def test_random_episodes_follow_the_length_of_the_run(episodes: int, random: int) -> None:
+    """A tenth up to five; a twentieth where that is more."""
+    assert random_episodes(episodes) == random
+
+
+def test_a_run_of_ten_episodes_is_not_half_random() -> None:
+    class Corridor:
+        actions, horizon = 2, 6
+
+        def reset(self) -> int:
+            self.at = 0
+            return 0
+
+        def step(self, action: int) -> tuple[int, float, bool]:
+            self.at = min(5, max(0, self.at + (1 if action else -1)))
+            return self.at, 0.0, False
+
+    run = cg.cover(Corridor, "uniform:4/pair")
+    planned = run.n_episodes - run.n_random
+    assert 6 <= planned <= 20
+    assert run.n_random == math.ceil(planned / 10)
 
 
 def test_chance_takes_a_twentieth(house: str) -> None:
@@ -226,8 +255,8 @@ def test_chance_takes_a_twentieth(house: str) -> None:
     chance = run.growth.by_chance
     assert chance is not None
     directed = run.n_episodes - chance.episodes
-    assert chance.episodes == chance.in_vain == math.ceil(directed / 20) > LEAST_BY_CHANCE
-    assert "further episodes of random actions found nothing new" in run.to_text()
+    assert chance.episodes == chance.in_vain == math.ceil(directed / 20) > FEW_RANDOM
+    assert "looked for further states and found nothing new" in run.to_text()
 
 
 def test_a_budget_need_not_suffice_for_chance(house: str, tmp_path: Path) -> None:

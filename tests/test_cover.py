@@ -135,13 +135,13 @@ def test_what_is_left_is_the_lp_of_the_remainder() -> None:
     run = start("riverswim:states=5,horizon=8", "uniform:20", CoverSettings(min_reach=REACH))
     before = progress_of(run.game)
     assert before.episodes_left is None
-    assert before.rows_unseen == before.rows_open == before.rows
+    assert before.rows_unvisited == before.rows_open == before.rows
     views = [progress_of(run.game) for _ in play(run)]
     assert run.min_episodes is not None
     late = [view for view in views if view.n_episodes > run.n_episodes / 2 and view.rows_open]
     assert late
     for view in late:
-        assert view.rows_unseen == 0
+        assert view.rows_unvisited == 0
         assert view.episodes_left is not None
         total = view.n_episodes + view.episodes_left
         assert 0.5 * run.n_episodes < total < 1.5 * run.n_episodes

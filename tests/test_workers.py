@@ -313,7 +313,7 @@ def test_chance_has_its_share_of_random_episodes(
     run = team_run(tmp_path, workers=3)
     assert run.covered
     assert run.growth.by_chance is not None
-    assert run.growth.by_chance.episodes == sum(turn for turn, _ in told) >= 5
+    assert run.growth.by_chance.episodes == sum(turn for turn, _ in told) >= 1
     assert all(by_chance for turn, by_chance in told if turn)
 
 

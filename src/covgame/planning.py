@@ -341,3 +341,8 @@ def number(value: float) -> str:
     if abs(value - round(value)) <= MACHINE_PRECISION * value or abs(value) >= 10_000:
         return f"{value:,.0f}"
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
+def episodes(count: float) -> str:
+    """``1 episode``, ``8,951 episodes``."""
+    return "1 episode" if count == 1 else f"{number(count)} episodes"

@@ -12,8 +12,8 @@ from covgame.cli.messages import say
 from covgame.cli.options import Page
 from covgame.planning import number
 from covgame.runs.playing import play
-from covgame.runs.run import Run
-from covgame.runs.watching import display
+from covgame.runs.run import Outlook, Run
+from covgame.runs.watching import Lines, display
 
 if TYPE_CHECKING:
     from covgame.runs.learning_run import LearningRun
@@ -72,6 +72,17 @@ def _excuse(sentence: str) -> Iterator[None]:
         yield
     finally:
         over.set()
+
+
+def recount_lines() -> Callable[[int, int], None]:
+    """Prints how far counting the recorded episodes again is, every few seconds."""
+    lines = Lines()
+
+    def show(told: int, recorded: int) -> None:
+        words = f"counting recorded episodes again: {told:,} of {recorded:,}"
+        lines.show(Outlook(told / recorded, words))
+
+    return show
 
 
 def announce(run: LearningRun) -> None:

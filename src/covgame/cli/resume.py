@@ -15,6 +15,7 @@ from covgame.cli.options import (
     worker_options,
 )
 from covgame.cli.playing import finish
+from covgame.cli.progress import recount_lines
 from covgame.cli.supervising import works_on
 from covgame.failures import OnFailure
 from covgame.runs.opening import take_up
@@ -56,4 +57,6 @@ def resume(
     """
     works_on(run)
     changes = Changes(max_episodes, on_failure, step_timeout, workers, engine, address)
-    finish(take_up(run, changes, env=env, trust=trust), as_json, quiet, page)
+    on_recount = (lambda told, recorded: None) if quiet else recount_lines()
+    taken_up = take_up(run, changes, env=env, trust=trust, on_recount=on_recount)
+    finish(taken_up, as_json, quiet, page)

@@ -186,6 +186,7 @@ class _Called:
 
     def __init__(self, names: Names) -> None:
         self.size = len(names.states or ())
+        self.possible: int | None = self.size
         self._labels = Labels.of(names, self.size, 0)
 
     def index(self, observation: Any) -> int:

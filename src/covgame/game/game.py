@@ -206,6 +206,11 @@ class Game:
             self._required = self.target if self.asked.all() else self.target.keep(self.asked)
         return self._required
 
+    @property
+    def required_visits(self) -> FloatArray:
+        """The visits that each of them has."""
+        return self.collected[self.asked]
+
     def _make_room(self, target: Target) -> None:
         """Make room for all states of a target; where these are very many, plans look less far."""
         if target.shape.states > self.counts.shape.states:

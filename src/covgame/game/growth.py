@@ -28,12 +28,17 @@ INTERVAL = 50
 
 FIRST_LOOK = 50
 
-CHANCE_SHARE = 0.05
-LEAST_BY_CHANCE = 5
-"""When all is covered, this share of the episodes so far is left to chance, at least so many."""
+SHORT_RUN_PART, LONG_RUN_PART, FEW_RANDOM = 10, 20, 5
+"""When all is covered, random episodes follow: a 10th of the episodes so far up to 5, or a 20th."""
 
 Rare = Callable[[Game], list[tuple[int, float]]]
 """Open rows of a game, by number, that are proved to be reached too rarely, and the bounds."""
+
+
+def random_episodes(episodes: int) -> int:
+    """How many random episodes follow so many others: 1 to 5 in short runs, 5% in long ones."""
+    most = max(FEW_RANDOM, math.ceil(episodes / LONG_RUN_PART))
+    return max(1, min(math.ceil(episodes / SHORT_RUN_PART), most))
 
 
 def next_look(episodes: int) -> int:
@@ -55,8 +60,7 @@ class ByChance:
 
     def is_due(self, episodes: int) -> bool:
         """Whether more of them are played after so many episodes in all."""
-        share = math.ceil(CHANCE_SHARE * (episodes - self.in_vain))
-        return self.in_vain < max(LEAST_BY_CHANCE, share)
+        return self.in_vain < random_episodes(episodes - self.in_vain)
 
     def play(self) -> None:
         """Hear of one more."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from covgame.errors import Row
-from covgame.planning import number
+from covgame.planning import episodes, number
 from covgame.report.content import Figure, Tone
 from covgame.types import ANY
 
@@ -83,7 +83,9 @@ def status(run: Run, ending: Ending) -> tuple[str, Tone]:
 def _world(run: Run) -> str:
     H, _, A = run.counts.shape.hsa
     states = f"{run.n_states:,} states"
-    if run.source.discovers_states:
+    if run.source.discovers_states and run.states_possible is not None:
+        states = f"{run.n_states:,} of {run.states_possible:,} possible states seen"
+    elif run.source.discovers_states:
         states += " seen"
     return f"{run.environment.name}: at most {H:,} steps an episode, {states}, {A:,} actions"
 
@@ -185,11 +187,6 @@ def bound_name(run: Coverage) -> str:
     return "a proved lower bound" if run.is_large else "phi*"
 
 
-def episodes(count: float) -> str:
-    """``1 episode``, ``8,951 episodes``."""
-    return "1 episode" if count == 1 else f"{number(count)} episodes"
-
-
 def cover_figures(run: Coverage, bound: float | None, lacking: Lacking) -> list[Figure]:
     """Episodes, coverage, the bound, and what is particular to this run."""
     total = len(run.target)
@@ -202,9 +199,15 @@ def cover_figures(run: Coverage, bound: float | None, lacking: Lacking) -> list[
     if bound is not None:
         note = f"this run: {run.n_episodes / bound:.2f} times that" if bound and run.covered else ""
         figures.append(Figure("fewest on average", number(bound), note or bound_name(run)))
-    if run.source.discovers_states:
-        seen = int(run.counts.visits.any(axis=(0, 2)).sum())
-        figures.append(Figure("states seen", f"{seen:,}", "more may exist"))
+    possible = run.states_possible
+    if run.environment.model is None and (run.source.discovers_states or possible is not None):
+        note = "more may exist" if possible is None else f"of {possible:,} possible"
+        figures.append(Figure("states seen", f"{run.states_seen:,}", note))
+    if run.masked_pairs is not None:
+        excluded, pairs = run.masked_pairs
+        figures.append(Figure("masked pairs", f"{excluded:,}", f"of {pairs:,}, by the action mask"))
+    if run.n_random:
+        figures.append(Figure("random episodes", number(run.n_random), "looking for states"))
     if run.given:
         figures.append(Figure("episodes given", number(run.n_given), "from data"))
     return figures + _failures(run)

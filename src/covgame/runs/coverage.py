@@ -17,11 +17,14 @@ from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
 from covgame.game.growing import SeenGroups, SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import ByChance, Growth
+from covgame.game.progress import Pace
 from covgame.game.size import Size
+from covgame.mdp import dp
 from covgame.pac.aliasing import Ways
 from covgame.pac.assumptions import assumptions_of_coverage
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
+from covgame.planning import episodes
 from covgame.runs import least
 from covgame.runs.given import Given
 from covgame.runs.least import Kind, Least
@@ -34,7 +37,7 @@ from covgame.store.state import fitting, game_arrays, restore_game, target_from
 from covgame.targets.moves import moves_target
 from covgame.targets.requests import Listed
 from covgame.targets.target import Target
-from covgame.types import ANY, FloatArray, IntArray, Shape
+from covgame.types import ANY, BoolArray, FloatArray, IntArray, Shape
 
 STEPS_TO_JUDGE = 1000
 """After so many steps it is noticed if more than half of them led to states never seen before."""
@@ -59,6 +62,7 @@ class Coverage(Run):
         self._compared: dict[tuple[object, ...], Least] = {}  # by what it depends on, the last only
         self.steps_before = 0  # steps that were counted, but not kept block by block
         self.steps_kept = 0
+        self.pace = Pace(self.game)
 
     # ------------------------------------------------------------------------ what there is
 
@@ -70,7 +74,7 @@ class Coverage(Run):
     @property
     def collected(self) -> FloatArray:
         """(G,), the visits that each row of the target has."""
-        return self.game.collected[self.game.asked]
+        return self.game.required_visits
 
     @property
     def counts(self) -> Counts:
@@ -86,6 +90,11 @@ class Coverage(Run):
     def n_episodes(self) -> int:
         return self.counts.n_episodes - self.n_given
 
+    @property
+    def n_random(self) -> int:
+        """Episodes of random actions that looked for further states; the others were planned."""
+        return self.growth.by_chance.episodes if self.growth.by_chance else 0
+
     def number_of(self, episode: int) -> int:
         return episode - self.n_given
 
@@ -99,6 +108,7 @@ class Coverage(Run):
         self.steps_before = int(self.counts.visits.sum())
         self.source = self.source.seeded(self.stream)
         self.game.grow(self.target)
+        self.pace.restart(self.game)
 
     @property
     def given_visits(self) -> IntArray:
@@ -160,6 +170,38 @@ class Coverage(Run):
     def aliased(self) -> list[tuple[int, float]]:
         """States whose successors depend on how they were reached, with log10 of the evidence."""
         return self.ways.aliased() if self.ways else []
+
+    @property
+    def states_seen(self) -> int:
+        """How many states some episode acted in."""
+        return int(self.counts.visits.any(axis=(0, 2)).sum())
+
+    @property
+    def masked_pairs(self) -> tuple[int, int] | None:
+        """State-action pairs that the action mask excluded, and the pairs without it.
+
+        Of the reachable states of a known model, otherwise of the states seen. None if the
+        environment allows every action there.
+        """
+        allowed = self.game.allowed
+        if allowed is None:
+            return None
+        masked = ~allowed
+        if isinstance(self.source, ExternalSource) and self.source.masks.avoided:
+            masked &= ~self.source.masks.as_array(len(masked))
+        masked = masked[self._reachable_or_seen()]
+        return (int(masked.sum()), masked.size) if masked.any() else None
+
+    def _reachable_or_seen(self) -> BoolArray:
+        """(S,), the states that the target can be about."""
+        if self.environment.model is not None:
+            return self._reachable_states
+        return np.asarray(self.counts.visits.any(axis=(0, 2)))
+
+    @cached_property
+    def _reachable_states(self) -> BoolArray:
+        transitions = self.environment.require_model("reachability").transitions
+        return np.asarray(dp.reachable(transitions, self.game.allowed).any(axis=0))
 
     @property
     def is_mapped(self) -> bool:
@@ -298,6 +340,7 @@ class Coverage(Run):
             "environment": self.environment.name,
             "states": self.n_states,
             "episodes": self.n_episodes,
+            "episodes_planned": self.n_episodes - self.n_random,
             "covered": self.covered,
             "stopped": self.stopped,
             "uncovered": [[*row, missing] for row, missing in self.uncovered],
@@ -307,7 +350,9 @@ class Coverage(Run):
             "min_episodes_is": self.min_episodes_is if known else None,
             "min_episodes_estimate": self.min_episodes_estimate if known else None,
             "ratio": self.ratio if known else None,
-            "states_seen": int(self.counts.visits.any(axis=(0, 2)).sum()),
+            "states_seen": self.states_seen,
+            "states_possible": self.states_possible,
+            "action_mask": self._action_mask(),
             "aliased": [
                 {"state": state, "label": self.names.state(state), "evidence": evidence}
                 for state, evidence in self.aliased
@@ -328,6 +373,10 @@ class Coverage(Run):
             answer["uncovered_transitions"] = [[*move, n] for move, n in self.uncovered_transitions]
         return answer
 
+    def _action_mask(self) -> dict[str, int] | None:
+        masked = self.masked_pairs
+        return None if masked is None else {"excluded": masked[0], "pairs": masked[1]}
+
     def to_text(self) -> str:
         return coverage_text(self)
 
@@ -347,7 +396,9 @@ class Coverage(Run):
 
     def __repr__(self) -> str:
         state = "covered" if self.covered else f"{len(self.uncovered)} rows open"
-        return f"Coverage({self.environment.name!r}, {self.n_episodes:,} episodes, {state})"
+        if self.environment.model is None and self.states_possible is not None:
+            state += f", {self.states_seen:,} of {self.states_possible:,} states seen"
+        return f"Coverage({self.environment.name!r}, {episodes(self.n_episodes)}, {state})"
 
     # ------------------------------------------------------------------------ to be played
 
@@ -385,6 +436,7 @@ class Coverage(Run):
 
     def keep(self, block: Block) -> None:
         self.steps_kept += len(block.state)
+        self.pace.add(self.game)
         if self.ways is not None:
             self.ways.tell(block)
 
@@ -440,6 +492,7 @@ class Coverage(Run):
                 stage_free=self.counts.stage_free,
             )
         restore_game(self.game, arrays)
+        self.pace.restart(self.game)
         self.steps_before = int(self.counts.visits.sum())
         self.growth.restore(arrays)
         if isinstance(self.source, ExternalSource):

@@ -32,6 +32,9 @@ from covgame.types import Policy, Shape
 if TYPE_CHECKING:
     from covgame.store.reading import StepTables
 
+OnRecount = Callable[[int, int], None]
+"""Called with (episodes counted again, recorded episodes)."""
+
 
 def load(
     path: str | Path,
@@ -88,6 +91,7 @@ def _loaded(
     target: Request | None = None,
     trust: bool = False,
     seal: bool = False,
+    on_recount: OnRecount = lambda told, recorded: None,
 ) -> Run:
     """The run of a folder, with what is asked for differently.
 
@@ -100,7 +104,7 @@ def _loaded(
         begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
     else:
         begin = cover.reopen(folder, changes, env, planner, adversary, target, trust=trust)
-    run = _take_up(folder, begin, steps)
+    run = _take_up(folder, begin, steps, on_recount)
     if recovered and run.notice is None:
         run.notice = (
             f"the last {recovered:,} episodes were taken over from the journal of {folder.path}, "
@@ -184,14 +188,18 @@ def take_up(
     adversary: Adversary | None = None,
     target: Request | None = None,
     trust: bool = False,
+    on_recount: OnRecount = lambda told, recorded: None,
 ) -> Run:
-    """Open a run to go on with it; a finished one is only read, for which no code is needed."""
+    """Open a run to go on with it; a finished one is only read, for which no code is needed.
+
+    ``on_recount`` is called after every recorded episode that has to be counted again.
+    """
     folder = RunFolder.open(path)
     code = foreign_code(folder, env=env, planner=planner, adversary=adversary)
     if code and not trust and not folder.finished:
         raise BadInput(ask_for_trust(folder, code))
     return _loaded(
-        folder, changes, seal=True,
+        folder, changes, seal=True, on_recount=on_recount,
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
 
@@ -255,7 +263,12 @@ def _step_tables(folder: RunFolder) -> StepTables:
     return StepTables(folder)
 
 
-def _take_up(folder: RunFolder, begin: Callable[[], Run], steps: StepTables | None) -> Run:
+def _take_up(
+    folder: RunFolder,
+    begin: Callable[[], Run],
+    steps: StepTables | None,
+    on_recount: OnRecount,
+) -> Run:
     """A run where its folder leaves it.
 
     Simulated episodes that were not counted are played again. Those of other environments are all
@@ -277,7 +290,8 @@ def _take_up(folder: RunFolder, begin: Callable[[], Run], steps: StepTables | No
         pass  # what was saved is of no use
     run = begin()
     shape = Shape(source.horizon, source.states.size, source.shape.actions)
-    replay(run, source, RecordedEpisodes(steps, shape))
+    recorded = steps.n_episodes
+    replay(run, source, RecordedEpisodes(steps, shape), lambda told: on_recount(told, recorded))
     run.notice = (
         f"counts.npz was missing, damaged or not about the {steps.n_episodes:,} episodes in "
         f"{folder.path}, so they were counted again"

@@ -234,8 +234,16 @@ def _served(run: Run, *, live: bool) -> Iterator[Callable[[Run], None]]:
         yield publish
 
 
-def replay(run: Run, source: ExternalSource, recorded: RecordedEpisodes) -> None:
-    """Tell a run all recorded episodes; it asks for the tasks that it asked for then."""
+def replay(
+    run: Run,
+    source: ExternalSource,
+    recorded: RecordedEpisodes,
+    on_episode: Callable[[int], None] = lambda told: None,
+) -> None:
+    """Tell a run all recorded episodes; it asks for the tasks that it asked for then.
+
+    ``on_episode`` is called with the number of episodes told so far: with many it takes a while.
+    """
     task, player = None, None
     for told, episode in enumerate(recorded):
         if task is None or player is None:
@@ -248,6 +256,7 @@ def replay(run: Run, source: ExternalSource, recorded: RecordedEpisodes) -> None
             source.avoid(failure)
         player.replay(episode)
         run.keep(as_block(told, [episode]))
+        on_episode(told + 1)
         if task.over and not run.ONE_TASK:
             run.finish_task(task)
             player = None

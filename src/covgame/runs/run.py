@@ -198,6 +198,16 @@ class Run(ABC):
     # -------------------------------------------------------------------------- what all have
 
     @property
+    def states_possible(self) -> int | None:
+        """How many states the model, the observation space or the state map has; None if unknown.
+
+        Not all of them need be reachable.
+        """
+        if self.environment.model is not None:
+            return self.environment.model.shape.states
+        return self.source.states.possible if isinstance(self.source, ExternalSource) else None
+
+    @property
     def stream(self) -> int:
         """The seed of all random numbers: the one in the settings, mixed with the given data.
 

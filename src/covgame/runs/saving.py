@@ -80,6 +80,7 @@ def _size_of(source: ExternalSource) -> dict[str, Any]:
         "states": None if source.discovers_states else source.states.size,
         "actions": len(source.stepper.actions),
         "plays": getattr(source.stepper, "plays", True),
+        "possible": source.states.possible,
     }
 
 
@@ -173,7 +174,9 @@ def absent_environment(folder: RunFolder, why: str | None = None) -> Environment
 
     def opener() -> tuple[Stepper, States]:
         states = size["states"]
-        numbered: States = DiscoveredStates() if states is None else CountedStates(states)
+        numbered: States = (
+            DiscoveredStates(possible=size["possible"]) if states is None else CountedStates(states)
+        )
         known_as = None if labels is None else tuple(labels)
         return AbsentStepper(
             Actions(range(size["actions"]), known_as), plays=size["plays"]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from covgame.game.growing import TRIES, SeenLabels
-from covgame.game.progress import progress_of
+from covgame.game.progress import MIN_EPISODES, progress_of
 from covgame.notebook import rows_table
 from covgame.pac.tasks import PhaseReport
 from covgame.plain import plain
-from covgame.planning import kind_of_rows, number
+from covgame.planning import episodes, kind_of_rows, number
 from covgame.runs.run import Outlook
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def coverage_facts(run: Coverage) -> Facts:
     facts = [
         ("environment", f"{run.environment.name}: {H} stages, {run.n_states} states, {A} actions"),
         ("covered", _extent(run)),
+        *_about_states(run),
         ("episodes", f"{number(run.n_episodes)} ({_how(run)})"),
     ]
     facts += given_facts(run)
@@ -95,8 +96,6 @@ def coverage_facts(run: Coverage) -> Facts:
         facts.append(("lower bound", _comparison(run)))
     elif run.min_episodes_estimate:
         facts.append(("estimate", _estimate(run, run.min_episodes_estimate)))
-    if run.growth.request is not None and run.environment.model is None:
-        facts.append(("states seen", _seen(run)))
     never = [str(row[1]) for row, _ in run.uncovered if isinstance(row[1], str)]
     if run.stopped == "unseen":
         facts.append(("not found", f"{', '.join(dict.fromkeys(never))} ({_searched()})"))
@@ -172,18 +171,37 @@ def _searched() -> str:
     return f"every action of every state seen was tried {TRIES} times"
 
 
+def _about_states(run: Coverage) -> Facts:
+    """How many states were seen, and how many pairs the action mask excludes."""
+    facts: Facts = []
+    known = run.environment.model is not None
+    if run.growth.request is not None and not known:
+        facts.append(("states seen", _seen(run)))
+    if run.masked_pairs is not None:
+        excluded, pairs = run.masked_pairs
+        where = "reachable states" if known else "the states seen"
+        share = f"excluded {excluded:,} of {pairs:,} state-action pairs"
+        facts.append(("action mask", f"{share} of {where} ({excluded / pairs:.0%})"))
+    return facts
+
+
 def _seen(run: Coverage) -> str:
-    visits = run.counts.visits.sum(axis=2)
-    states, places = int(visits.any(axis=0).sum()), int((visits > 0).sum())
-    apart = f" ({places:,} counting stages apart)" if len(visits) > 1 else ""
-    return f"{states:,}{apart}; there may be others, never seen"
+    places = int((run.counts.visits.sum(axis=2) > 0).sum())
+    apart = f" ({places:,} counting stages apart)" if len(run.counts.visits) > 1 else ""
+    if run.states_possible is None:
+        return f"{run.states_seen:,}{apart}; states never visited are not counted"
+    kind = "cells of the state map" if run.is_mapped else "values of the observation space"
+    seen = f"{run.states_seen:,} of {run.states_possible:,} {kind}{apart}"
+    if run.states_seen == run.states_possible:
+        return seen
+    return f"{seen}; those never visited are not counted"
 
 
 def _mapped(run: Coverage) -> Facts:
     """What there is to say of states that are discovered, or made by a map."""
     facts: Facts = []
     if run.growth.by_chance is not None and run.growth.by_chance.episodes:
-        facts.append(("by chance", _found(run.growth.by_chance)))
+        facts.append(("random", _found(run.growth.by_chance)))
     if run.is_mapped:
         facts.append(("map", MAPPED))
     named = [run.names.state(state) for state, _ in run.aliased]
@@ -199,13 +217,21 @@ def _mapped(run: Coverage) -> Facts:
 
 
 def _found(chance: ByChance) -> str:
-    new = [(chance.new_states, "new states"), (chance.new_rows, "more rows to cover")]
-    found = ", ".join(f"{n:,} {what}" for n, what in new if n) or "nothing new"
-    return f"{number(chance.episodes)} further episodes of random actions found {found}"
+    found = [
+        f"{n:,} {what if n == 1 else what + 's'}"
+        for n, what in ((chance.new_states, "new state"), (chance.new_rows, "new row"))
+        if n
+    ]
+    looked = f"{episodes(chance.episodes)} of random actions looked for further states"
+    return f"{looked} and found {' and '.join(found) or 'nothing new'}"
 
 
 def _how(run: Coverage) -> str:
-    return f"preset {run.settings.preset}, seed {run.settings.seed}"
+    how = f"preset {run.settings.preset}, seed {run.settings.seed}"
+    if not run.n_random:
+        return how
+    planned = run.n_episodes - run.n_random
+    return f"{number(planned)} planned, {number(run.n_random)} random; {how}"
 
 
 def _comparison(run: Coverage) -> str:
@@ -225,7 +251,9 @@ def _comparison(run: Coverage) -> str:
 def _estimate(run: Coverage, least: float) -> str:
     about = f"about {number(float(f'{least:.2g}'))} episodes at least, going by what was learnt"
     left = ", for what the data lacked" if run.given else ""
-    times = f"this run took {run.n_episodes / least:.1f} times as many"
+    planned = run.n_episodes - run.n_random
+    took = "the planned episodes were" if run.n_random else "this run took"
+    times = f"{took} {planned / least:.1f} times as many"
     return f"{about}{left}; {times} (an estimate, not a bound)"
 
 
@@ -243,17 +271,28 @@ def _map(run: Coverage) -> list[str]:
 
 def coverage_outlook(run: Coverage) -> Outlook:
     """Episodes, what is left, and the hardest open row, in one line."""
-    view = progress_of(run.game)
-    parts = [f"{number(view.n_episodes)} episodes"]
-    if view.episodes_left is not None:
-        parts.append(f"about {number(float(f'{math.ceil(view.episodes_left):.2g}'))} to go")
-    if view.rows_unseen:
-        parts.append(f"{view.rows_unseen:,} of {view.rows:,} not reached yet")
-    words = ", ".join(parts)
-    if view.hardest:
+    view = progress_of(run.game, pace=run.pace)
+    parts = [episodes(run.n_episodes)]
+    if view.rows_unvisited:
+        parts.append(f"{view.rows_unvisited:,} of {view.rows:,} {_rows(run)} not reached")
+    if not view.rows_open:
+        parts.append("all covered so far; random episodes are looking for further states")
+    elif view.episodes_left is None:
+        early = run.n_episodes < MIN_EPISODES
+        parts.append("too early to estimate" if early else "no estimate possible yet")
+    else:
+        left = number(float(f"{math.ceil(view.episodes_left):.2g}"))
+        growing = " for what was found so far, new states still appear" if view.is_growing else ""
+        parts.append(f"about {left} to go{growing}")
+    if view.hardest and view.episodes_left is not None:
         (row, missing), *_ = view.hardest
-        words += f"; hardest: {run.names.describe(row)} ({number(missing)} more)"
-    return Outlook(view.share_done, words)
+        parts.append(f"hardest: {run.names.describe(row)} ({number(missing)} more)")
+    return Outlook(view.share_done, "; ".join(parts))
+
+
+def _rows(run: Coverage) -> str:
+    """What the rows of the target are called, in one word."""
+    return {"state-action pairs": "pairs"}.get(rows := kind_of_rows(run.target), rows)
 
 
 # ------------------------------------------------------------------- explore and identify

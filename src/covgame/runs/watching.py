@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SECONDS_BETWEEN_VIEWS = 0.5
-SECONDS_BETWEEN_LINES = 10.0
-SHARE_FOR_ESTIMATES = 0.03
-"""What is left may be estimated by a linear program: it may take so much of the time."""
+MOST_BETWEEN_VIEWS = 3.0
+SECONDS_BETWEEN_LINES = 5.0
+SHARE_FOR_VIEWS = 0.03
+"""Views may take this share of the time, but are never more than ``MOST_BETWEEN_VIEWS`` apart.
+
+Expensive estimates limit themselves (``game.progress``), so a view takes milliseconds."""
 
 Show = Callable[[Outlook], None]
 
@@ -48,7 +51,8 @@ class Pacer:
         view = run.outlook()
         self.show(replace(view, words=plain(view.words)))
         now = self.clock()
-        self.due = now + max(SECONDS_BETWEEN_VIEWS, (now - began) / SHARE_FOR_ESTIMATES)
+        pause = min((now - began) / SHARE_FOR_VIEWS, MOST_BETWEEN_VIEWS)
+        self.due = now + max(SECONDS_BETWEEN_VIEWS, pause)
 
 
 @contextmanager
@@ -114,7 +118,7 @@ def as_html(view: Outlook) -> str:
 
 
 class Lines:
-    """A line every ten seconds, for logs."""
+    """A line every five seconds, for logs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock

@@ -13,12 +13,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from covgame.errors import BadInput, EnvironmentFailed
-from covgame.sources.maps import MappedStates, StateMap
+from covgame.sources.maps import MappedStates
 from covgame.sources.states import States
 from covgame.sources.steppers import Actions, ProcessDied, Step, Stepper
 
@@ -153,7 +153,7 @@ def isolated(
     stepper = IsolatedStepper(here, start, seconds, raw=raw or not isinstance(states, MappedStates))
     if isinstance(states, MappedStates):
         # The map may look into the environment, so it is applied where that is.
-        done = StateMap(states.map.text, lambda _, world: world.mapped, states.map.by_name)
+        done = replace(states.map, function=lambda _, world: world.mapped)
         return stepper, MappedStates(done, stepper, states.keys, states.labels)
     return stepper, states
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class StateMap:
     text: str
     function: Callable[[Any, Any], Any]  # of an observation and the environment
     by_name: bool = True
+    cells: int | None = None  # how many values it can take, where that is known
 
     def __call__(self, observation: Any, world: Any) -> Any:
         try:
@@ -61,7 +63,7 @@ class MappedStates(DiscoveredStates):
         keys: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(keys, labels)
+        super().__init__(keys, labels, possible=state_map.cells)
         self.map, self.world = state_map, world
 
     def index(self, observation: Any) -> int:
@@ -77,24 +79,25 @@ def state_map(asked: AnyMap, space: Any = None) -> StateMap:
     if isinstance(asked, StateMap):
         return asked
     if isinstance(asked, Bins):
-        return StateMap(str(asked), asked.on(space))
+        return StateMap(str(asked), asked.on(space), cells=asked.cells(space))
     if callable(asked):
         name = getattr(asked, "__qualname__", type(asked).__qualname__)
         return StateMap(f"{name} {FUNCTION}", _of_two(asked), by_name=False)
     if not isinstance(asked, str):
         raise BadInput(f"states= is a function or a text such as 'bins:12x8', not {asked!r}")
+    if asked.startswith("bins:"):
+        intervals = Bins.parse(asked)
+        return StateMap(asked, intervals.on(space), cells=intervals.cells(space))
     return StateMap(asked, _parsed(asked, space))
 
 
 def _parsed(text: str, space: Any) -> Callable[[Any, Any], Any]:
-    kind, colon, rest = text.partition(":")
+    kind, _, rest = text.partition(":")
     if text.startswith(PREFIX):
         found = find(text)
         if not callable(found):
             raise BadInput(f"--states {text}: that is no function")
         return _of_two(found)
-    if kind == "bins" and colon:
-        return Bins.parse(text).on(space)
     if kind == "round" and rest.isdigit():
         return lambda observation, _: rounded(observation, int(rest))
     if kind == "keys" and rest:
@@ -234,6 +237,10 @@ class Bins:
             return tuple(places)
 
         return bins
+
+    def cells(self, space: Any) -> int:
+        """How many combinations of intervals an observation of a space can be in."""
+        return math.prod(self._for_each(self.numbers, _size(space, len(self.numbers))))
 
     def _for_each(self, given: tuple[Any, ...], size: int) -> tuple[Any, ...]:
         if len(given) == 1:

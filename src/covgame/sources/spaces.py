@@ -37,8 +37,10 @@ def states_of(space: Any) -> States:
     """
     from gymnasium import spaces
 
-    if isinstance(space, spaces.Discrete) and space.n <= MOST_COUNTED:
-        return CountedStates(int(space.n), int(space.start))
+    if isinstance(space, spaces.Discrete):
+        if space.n <= MOST_COUNTED:
+            return CountedStates(int(space.n), int(space.start))
+        return DiscoveredStates(possible=int(space.n))
     _check_finite(space, "its observations")
     return DiscoveredStates()
 

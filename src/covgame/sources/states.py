@@ -29,6 +29,11 @@ class States(Protocol):
         """Whether numbers are given out as states appear."""
         ...
 
+    @property
+    def possible(self) -> int | None:
+        """The most states that there can be, None where that is not known."""
+        ...
+
     def index(self, observation: Any) -> int:
         """The number of an observation."""
         ...
@@ -41,6 +46,7 @@ class CountedStates:
 
     def __init__(self, size: int, first: int = 0) -> None:
         self.size, self.first = size, first
+        self.possible: int | None = size
 
     def index(self, observation: Any) -> int:
         try:
@@ -64,8 +70,12 @@ class DiscoveredStates:
     discovered = True
 
     def __init__(
-        self, keys: Sequence[str] | None = None, labels: Sequence[str] | None = None
+        self,
+        keys: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        possible: int | None = None,
     ) -> None:
+        self.possible = possible
         self.keys = list(keys or [])  # the observations by number, as JSON where possible
         self.labels = list(labels if labels is not None else map(label_of_key, self.keys))
         self._by_key: dict[str, int] = {}
@@ -76,7 +86,7 @@ class DiscoveredStates:
 
     def again(self, keys: Sequence[str], labels: Sequence[str] | None) -> DiscoveredStates:
         """The same with the states that were found before."""
-        return DiscoveredStates(keys, labels)
+        return DiscoveredStates(keys, labels, self.possible)
 
     @property
     def size(self) -> int:

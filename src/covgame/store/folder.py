@@ -241,6 +241,7 @@ class RunFolder:
             "states": states if self.load_states() is None else None,
             "actions": actions,
             "plays": "by_chance" in arrays,
+            "possible": None,
         }
 
     def load_names(self) -> Names:

@@ -44,6 +44,7 @@ class SizeFile(BaseModel):
     states: Annotated[int, Field(strict=True, ge=1, le=10**9)] | None  # None: they are discovered
     actions: Annotated[int, Field(strict=True, ge=1, le=10_000)]
     plays: Annotated[bool, Field(strict=True)]  # or somebody else owns the loop
+    possible: Annotated[int, Field(strict=True, ge=1)] | None = None  # states at most, if known
 
 
 class CoverManifest(BaseModel):
