@@ -24,6 +24,7 @@ class Method(Enum):
     INTERIOR = "interior point"
     FIRST_ORDER = "primal-dual first-order method"
     FIRST_ORDER_TIGHT = "primal-dual first-order method, tighter"
+    STAGEWISE = "interior point on blocks of stages, without HiGHS (flow/stagewise.py)"
 
 
 MOST_ITERATIONS = 500_000
