@@ -45,6 +45,14 @@ OUT_OF_RANGE = (
 GOOD_GAP = 1e-5
 """Relative distance of the two certified bounds with which a proposal is accepted."""
 
+EXACT_GAP = 1e-3
+"""With a larger gap the two bounds are shown, and neither of them as phi*."""
+
+QUICK_VARIABLES = 50_000
+QUICK_VARIABLES_IN_GROUPS = 15_000
+QUICK_STAGEWISE_WORK = 6e8
+"""Programs of at most this size take a second or two with the method that is tried first."""
+
 NEVER_END = (Method.FIRST_ORDER, Method.FIRST_ORDER_TIGHT)
 """Where there is no solution they look for one for very long."""
 
@@ -82,6 +90,11 @@ class MinFlow:
         gap = abs(self.upper - self.lower) / self.upper if self.upper > 0 else np.inf
         return gap if np.isfinite(gap) else np.inf
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the two bounds agree so well that either may be called phi*."""
+        return self.dual_gap <= EXACT_GAP
+
     def combined(self, other: MinFlow) -> MinFlow:
         """The better policy of the two with the better prices: each side is proved by itself."""
         above = self if self.upper <= other.upper else other
@@ -106,21 +119,47 @@ def min_flow(transitions: Transitions, target: Target) -> MinFlow:
         return nothing_to_do(transitions, target)
     # Numbers past double precision spoil a proposal, which the certificate then shows.
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        best = _best_certified(transitions, target)
+        program = ScaledProgram.of(transitions, target)
+        best = _best_certified(transitions, program, _methods(transitions, program))
     if not np.isfinite(best.upper):
         raise SolverFailed(OUT_OF_RANGE)
     return best
 
 
-def _best_certified(transitions: Transitions, target: Target) -> MinFlow:
+def quick_min_flow(transitions: Transitions, target: Target) -> MinFlow | None:
+    """Like ``min_flow`` by the first method alone; None if that takes more than a second or two.
+
+    Work is judged by the size of the program, so that the same call gives the same answer.
+    """
+    check_reachable(target, transitions)
+    if len(target) == 0:
+        return nothing_to_do(transitions, target)
+    if dp.reachable(transitions).sum() * transitions.shape.actions > QUICK_VARIABLES:
+        return None
+    program = ScaledProgram.of(transitions, target)
+    method = _methods(transitions, program)[0]
+    if method is Method.STAGEWISE:
+        is_quick = program.stagewise_work() <= QUICK_STAGEWISE_WORK
+    else:
+        is_small = len(program.polytope.cells) <= QUICK_VARIABLES_IN_GROUPS
+        is_quick = method not in NEVER_END and (is_small or len(program.group_rows) == 0)
+    if not is_quick:
+        return None
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        return _best_certified(transitions, program, (method,))
+
+
+def _best_certified(
+    transitions: Transitions, program: ScaledProgram, methods: tuple[Method, ...]
+) -> MinFlow:
     """The best that the proposals prove; they stop as soon as it is good enough."""
-    proposals = _proposals(transitions, target)
-    best = certify(transitions, target, *next(proposals))
+    proposals = _proposals(program, methods)
+    best = certify(transitions, program.target, *next(proposals))
     while best.dual_gap > GOOD_GAP:
         proposal = next(proposals, None)
         if proposal is None:
             break
-        best = best.combined(certify(transitions, target, *proposal))
+        best = best.combined(certify(transitions, program.target, *proposal))
     return best
 
 
@@ -149,14 +188,13 @@ def _episodes_needed(target: Target, occupancy: FloatHSA) -> float:
         return float((target.counts / target.collected(occupancy)).max(initial=0.0))
 
 
-def _proposals(transitions: Transitions, target: Target) -> Iterator[tuple[FloatHSA, FloatArray]]:
+def _proposals(
+    program: ScaledProgram, methods: tuple[Method, ...]
+) -> Iterator[tuple[FloatHSA, FloatArray]]:
     """Flows and prices from one method after another; some methods make several proposals."""
-    polytope = flow_polytope(transitions)
-    interruption.check()
-    program = ScaledProgram(target, polytope, dp.reach_bound(transitions))
     failures: list[SolverFailed] = []
     solved = False
-    for method in _methods(transitions, program):
+    for method in methods:
         if method in NEVER_END and any(isinstance(one, Infeasible) for one in failures):
             continue  # there is a solution, but not with these numbers
         try:
@@ -315,6 +353,13 @@ class ScaledProgram:
         group_episodes = target.counts[self.group_rows] / self.group_unit
         self.unit = max(cell_episodes.max(initial=0.0), group_episodes.max(initial=0.0))
         self.program = self._program(units, cell_episodes / self.unit, group_episodes / self.unit)
+
+    @classmethod
+    def of(cls, transitions: Transitions, target: Target) -> ScaledProgram:
+        """The program of a target on a kernel."""
+        polytope = flow_polytope(transitions)
+        interruption.check()
+        return cls(target, polytope, dp.reach_bound(transitions))
 
     def _columns_of_cell_rows(self) -> IntArray:
         shape = self.target.shape
