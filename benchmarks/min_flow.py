@@ -70,10 +70,10 @@ def main() -> None:
     long_rows = []
     for env in LONG_QUICK if arguments.quick else LONG:
         for target in ("uniform:1", "uniform:1/pair"):
-            measured = _results.in_own_process(
+            alone = _results.in_own_process(
                 "benchmarks.min_flow", "--one", "covgame", env, target, "0", seconds=600.0
             )
-            long_rows.append({"env": env, "target": target, **(measured or {"phi": None})})
+            long_rows.append({"env": env, "target": target, **(alone or {"phi": None})})
             print(json.dumps(long_rows[-1]), flush=True)
     if not arguments.quick:
         _results.write("min_flow", rows, limit=arguments.limit, long=long_rows)

@@ -35,7 +35,9 @@ LONG_GROUP = 200
 """Groups of more cells than that are rows so dense that HiGHS's interior-point method suffers."""
 
 STAGEWISE_WORK = 2e10
-"""Multiplications of one iteration by blocks of stages; a minute for all iterations."""
+STAGEWISE_WORK_LOCAL = 2e11
+"""Multiplications of one iteration by blocks of stages: a minute for all iterations, or some
+minutes where moves are local and slippery, because the other methods take longer there."""
 
 OUT_OF_RANGE = (
     "covering this target takes more episodes than double precision can handle; "
@@ -213,11 +215,12 @@ def _methods(transitions: Transitions, program: ScaledProgram) -> tuple[Method, 
     The choice looks at the world, never at the clock, so that the same call gives the same
     answer.
     """
-    by_stages = (Method.STAGEWISE,) if program.stagewise_work() <= STAGEWISE_WORK else ()
+    is_local = _spreads_slowly(transitions)
+    most = STAGEWISE_WORK_LOCAL if is_local else STAGEWISE_WORK
+    by_stages = (Method.STAGEWISE,) if program.stagewise_work() <= most else ()
     if len(program.polytope.cells) <= SMALL:
         return (Method.VERTEX, *by_stages, Method.INTERIOR, Method.SIMPLEX, Method.FIRST_ORDER)
     deterministic = bool((transitions.probability == 1.0).all())
-    is_local = _spreads_slowly(transitions)
     if deterministic or (is_local and len(program.group_rows) == 0):
         return (Method.INTERIOR, *by_stages, Method.FIRST_ORDER)
     if by_stages:

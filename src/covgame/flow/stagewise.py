@@ -19,8 +19,8 @@ import numpy as np
 
 from covgame import interruption
 from covgame.arrays import sum_by_index, sum_by_segment
-from covgame.blas import one_thread
 from covgame.errors import SolverFailed
+from covgame.flow.blas import one_thread
 from covgame.flow.highs import Answer, LinearProgram
 from covgame.flow.polytope import SparseColumns
 from covgame.types import FloatArray, IntArray
