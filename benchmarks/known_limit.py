@@ -29,13 +29,14 @@ import numpy as np
 from benchmarks import _results
 from covgame.comparison.measures import REACH, priced, world
 from covgame.flow.highs import Method, Solver
-from covgame.flow.min_flow import ScaledProgram, flow_policy, natural_flow
+from covgame.flow.min_flow import ScaledProgram, flow_policy
 from covgame.flow.polytope import flow_polytope
 from covgame.game.adversary import AdversaryState, Gains, MissingOnly, TargetAware
 from covgame.game.counts import Counts
 from covgame.game.game import Game, rounds
 from covgame.game.planner import KnownModelPlanner
 from covgame.game.presets import default_game
+from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.players.peers import GamesPlayer, episodes_to_cover
@@ -87,8 +88,8 @@ class Remainder:
 
     def __init__(self, transitions: Transitions, target: Target) -> None:
         self.target = target
-        natural = natural_flow(transitions).sum(axis=2)
-        self.scaled = ScaledProgram(target, flow_polytope(transitions), natural)
+        reach = dp.reach_bound(transitions)
+        self.scaled = ScaledProgram(target, flow_polytope(transitions), reach)
         self.solver = Solver(self.scaled.program, Method.SIMPLEX)
 
     def solve(self, missing: FloatArray) -> tuple[FloatHSA, FloatArray]:

@@ -3,7 +3,8 @@
     python3 dev.py bench min_flow [--quick] [--limit SECONDS]
 
 Both get the program as sparse arrays; covgame's time contains its scaling and certification,
-scipy's only the solve. Each measurement runs in a process of its own, one after the other.
+scipy's only the solve. Each measurement runs in a process of its own, one after the other. Worlds
+with long episodes are solved by covgame alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from typing import Any
 
 import numpy as np
+from tests import long_worlds
 
 import covgame as cg
 from benchmarks import _results
@@ -34,6 +36,20 @@ FULL = [
     ("grid:rows=20,columns=20,horizon=30", "uniform:50"),
     ("grid:rows=30,columns=30,horizon=50", "uniform:50"),
 ]
+LONG_QUICK = ["corridor 20 150 0.3"]
+LONG = [
+    "corridor 100 200 0",
+    "corridor 40 400 0.3",
+    "corridor 100 200 0.3",
+    "maze 11 140 0",
+    "maze 9 250 0.05",
+    "digraph 300 120 0",
+    "digraph 144 80 0.1",
+    "lock 100 120 0",
+    "lock 100 120 0.5",
+]
+"""Function of ``tests.long_worlds``, states (or the side of a maze), stages, slip."""
+
 SOLVERS = {"covgame": None, "scipy default": "highs", "scipy interior point": "highs-ipm"}
 
 
@@ -51,13 +67,21 @@ def main() -> None:
             row |= {f"{solver} {key}": value for key, value in measured.items()}
         rows.append(row)
         print(json.dumps(row), flush=True)
+    long_rows = []
+    for env in LONG_QUICK if arguments.quick else LONG:
+        for target in ("uniform:1", "uniform:1/pair"):
+            alone = _results.in_own_process(
+                "benchmarks.min_flow", "--one", "covgame", env, target, "0", seconds=600.0
+            )
+            long_rows.append({"env": env, "target": target, **(alone or {"phi": None})})
+            print(json.dumps(long_rows[-1]), flush=True)
     if not arguments.quick:
-        _results.write("min_flow", rows, limit=arguments.limit)
+        _results.write("min_flow", rows, limit=arguments.limit, long=long_rows)
 
 
 def measure(solver: str, env: str, target: str, limit: float) -> dict[str, Any]:
     """Seconds, memory and answer of one solver on one instance."""
-    model = cg.make(env).require_model("a benchmark")
+    model = world(env)
     wanted = parse_request(target).resolve(model.transitions)
     size = {
         "variables": len(flow_polytope(model.transitions).cells),
@@ -67,6 +91,16 @@ def measure(solver: str, env: str, target: str, limit: float) -> dict[str, Any]:
     if method is None:
         return size | measure_covgame(model, wanted)
     return size | measure_scipy(model, wanted, method, limit)
+
+
+def world(env: str) -> cg.TabularMDP:
+    """A family by its name, or a world with long episodes by its function and numbers."""
+    name, *numbers = env.split()
+    if not numbers:
+        return cg.make(env).require_model("a benchmark")
+    states, horizon, slip = numbers
+    made: cg.TabularMDP = getattr(long_worlds, name)(int(states), int(horizon), float(slip))
+    return made
 
 
 def measure_covgame(model: cg.TabularMDP, target: cg.Target) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Why the program is solved in natural units: methods and units side by side.
+"""Why the program is solved in units of reachability: methods and units side by side.
 
     python3 dev.py bench units [--quick] [--limit SECONDS]
 
 Seconds to solve the minimum-flow program of a uniform target, and the certified gap of the
 answer. "As written" are the paper's units (visits), "uniform" measures flow in multiples of the
-uniform policy's occupancy, "natural" is what covgame does.
+uniform policy's occupancy, "reach" in multiples of a bound on the chance to get there, as covgame
+does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import covgame as cg
 from benchmarks import _results
 from covgame.flow.highs import Method, solve
-from covgame.flow.min_flow import SPREADING_ROUNDS, ScaledProgram, certify, natural_flow
+from covgame.flow.min_flow import ScaledProgram, certify
 from covgame.flow.polytope import flow_polytope
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
@@ -31,15 +32,6 @@ FULL = [
     "grid:rows=35,columns=35,horizon=25",
     "riverswim:states=16,horizon=400",
 ]
-
-
-ROUNDS = SPREADING_ROUNDS[Method.FIRST_ORDER]
-
-
-def natural(transitions: Transitions) -> FloatHS:
-    """Flow in multiples of what covgame calls the natural flow."""
-    spread: FloatHS = natural_flow(transitions, ROUNDS).sum(axis=2)
-    return spread
 
 
 def as_written(transitions: Transitions) -> FloatHS:
@@ -55,10 +47,10 @@ def uniform_policy(transitions: Transitions) -> FloatHS:
 
 VARIANTS: dict[str, tuple[Method, Callable[[Transitions], FloatHS]]] = {
     "interior point, as written": (Method.INTERIOR, as_written),
-    "interior point, natural": (Method.INTERIOR, natural),
+    "interior point, reach": (Method.INTERIOR, dp.reach_bound),
     "PDLP, as written": (Method.FIRST_ORDER, as_written),
     "PDLP, uniform": (Method.FIRST_ORDER, uniform_policy),
-    "PDLP, natural": (Method.FIRST_ORDER, natural),
+    "PDLP, reach": (Method.FIRST_ORDER, dp.reach_bound),
 }
 
 
@@ -89,9 +81,7 @@ def measure(env: str, limit: float) -> dict[str, Any]:
             continue
         seconds = time.perf_counter() - start
         flow, prices = program.flow(answer), program.prices(answer)
-        certified = certify(
-            model.transitions, target, flow, prices, natural_flow(model.transitions)
-        )
+        certified = certify(model.transitions, target, flow, prices)
         gap = certified.dual_gap if np.isfinite(certified.upper) else None
         row[name] = {"seconds": seconds, "gap": gap}
     print(row, flush=True)

@@ -22,11 +22,12 @@ from covgame.cli.main import main
 from covgame.errors import OutOfTime, UnreachableTarget
 from covgame.flow import cheap_bounds as module
 from covgame.flow.cheap_bounds import cheap_bounds, last_look
-from covgame.flow.min_flow import dual_bound, flow_policy, min_flow, policy_bound
+from covgame.flow.min_flow import dual_bound, flow_policy, min_flow, policy_bound, quick_min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.planning import resolve_target
+from covgame.planning import number, resolve_target
 from covgame.runs.least import EPISODES_A_ROUND
+from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from tests.test_min_flow import some_target
 from tests.worlds import min_episodes_by_enumeration, small_worlds, worlds
@@ -167,6 +168,12 @@ def test_the_work_depends_on_the_rounds_alone(monkeypatch: pytest.MonkeyPatch) -
     assert small == large == {"round": 32, "backward_induction": looks, "occupancy": 33 + 2 * looks}
 
 
+def only_cheap_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a world in which phi* takes more than a second or two."""
+    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
+    monkeypatch.setattr("covgame.flow.min_flow.QUICK_VARIABLES", 10)
+
+
 def test_a_short_run_gets_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The summary may not take longer than the run: its work is counted in episodes."""
     asked: list[int] = []
@@ -175,7 +182,7 @@ def test_a_short_run_gets_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(arguments[2])
         return cheap_bounds(*arguments)
 
-    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
+    only_cheap_bounds(monkeypatch)
     monkeypatch.setattr("covgame.runs.least.cheap_bounds", bounds)
     run = cg.cover(GRID, "uniform:3/pair")
     assert run.min_episodes == run.min_episodes  # computed once
@@ -229,7 +236,7 @@ def test_small_worlds_are_solved() -> None:
 
 def test_large_worlds_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = cg.plan(GRID, "uniform:5/pair").min_episodes
-    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
+    only_cheap_bounds(monkeypatch)
     run = cg.cover(GRID, "uniform:5/pair", out=tmp_path)
     assert run.min_episodes is not None
     assert run.min_episodes_is == "lower bound"
@@ -242,9 +249,45 @@ def test_large_worlds_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert cg.load(tmp_path).to_dict()["min_episodes"] == run.min_episodes
 
 
+def test_quick_programs_are_solved_in_large_worlds_too() -> None:
+    """More than 5,000 cells, and a program of a second or two: the bound is phi*."""
+    run = cg.cover("gym:CliffWalking-v1", "uniform:1/pair", horizon=40)
+    assert run.is_large
+    exact = cg.plan("gym:CliffWalking-v1", "uniform:1/pair", horizon=40)
+    assert run.min_episodes_is == "exact"
+    assert run.min_episodes == pytest.approx(exact.min_episodes, rel=1e-5)
+    assert f"(phi*); this run took {run.ratio:.3f} times as many" in run.to_text()
+    assert run.has_exact_bound
+
+
+def test_the_better_bound_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the quick program comes back with a gap, each side is the better one of the two."""
+    exact = cg.plan(GRID, "uniform:5/pair").min_flow
+    poor = replace(exact, lower=exact.lower / 10, prices=exact.prices / 10)
+    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
+    monkeypatch.setattr("covgame.runs.least.quick_min_flow", lambda *_: poor)
+    run = cg.cover(GRID, "uniform:5/pair")
+    assert run.least is not None
+    assert run.min_episodes_is == "lower bound"
+    assert exact.lower / 10 < run.least.episodes < exact.lower
+    assert run.least.attained == exact.upper
+    bracket = f"{number(run.least.episodes)} to {number(exact.upper)} on average (bounds on phi*)"
+    assert bracket in run.to_text()
+    assert not run.has_exact_bound
+
+
+def test_what_takes_longer_is_not_tried() -> None:
+    for env, target in [
+        ("grid:rows=30,columns=30,horizon=60", "uniform:1/pair"),
+        ("garnet:states=500,horizon=10", "uniform:1/pair"),
+    ]:
+        kernel = cg.make(env).require_model("a test").transitions
+        assert quick_min_flow(kernel, parse_request(target).resolve(kernel)) is None
+
+
 def test_whoever_asks_gets_phi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = cg.plan(GRID, "uniform:5/pair").min_episodes
-    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
+    only_cheap_bounds(monkeypatch)
     run = cg.cover(GRID, "uniform:5/pair", exact_bound=True, out=tmp_path)
     assert (run.min_episodes, run.min_episodes_is) == (exact, "exact")
     saved = json.loads((tmp_path / "result.json").read_text())
@@ -260,7 +303,7 @@ def test_who_does_not_wait_for_phi_keeps_the_bound(
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
+    only_cheap_bounds(monkeypatch)
     monkeypatch.setattr("covgame.runs.least.min_flow", interrupted)
     words = ["cover", GRID, "--target", "uniform:5/pair", "--exact-bound", "--json"]
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "run")])

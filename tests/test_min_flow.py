@@ -14,7 +14,7 @@ import covgame as cg
 from covgame.errors import Infeasible
 from covgame.flow import min_flow as min_flow_module
 from covgame.flow.highs import Answer, LinearProgram, Method, solve
-from covgame.flow.min_flow import ScaledProgram, dual_bound, min_flow, natural_flow, policy_bound
+from covgame.flow.min_flow import ScaledProgram, dual_bound, min_flow, policy_bound
 from covgame.flow.polytope import SparseColumns, flow_polytope
 from covgame.mdp import dp
 from covgame.mdp.families import FAMILIES, Builder
@@ -250,8 +250,8 @@ def test_all_methods_agree(method: Method, target: str) -> None:
     world = FAMILIES["garnet"].make({"states": "10", "horizon": "6"})
     wanted = cg.plan(world, target)
     polytope = flow_polytope(world.transitions)
-    program = ScaledProgram(wanted.target, polytope, natural_flow(world.transitions).sum(axis=2))
-    answer = solve(program.program, method)
+    program = ScaledProgram(wanted.target, polytope, dp.reach_bound(world.transitions))
+    *_, answer = program.answers(method)
     assert answer.value * program.unit == pytest.approx(wanted.min_episodes, rel=1e-5)
 
 
@@ -266,12 +266,17 @@ def test_a_large_program_goes_through_the_other_methods(monkeypatch: pytest.Monk
 def test_the_choice_of_method_looks_at_the_world() -> None:
     def first(name: str, text: str) -> Method:
         transitions = cg.make(name).require_model("a test").transitions
-        return min_flow_module._methods(transitions, parse_request(text).resolve(transitions))[0]
+        target = parse_request(text).resolve(transitions)
+        reach = dp.reach_bound(transitions)
+        program = ScaledProgram(target, flow_polytope(transitions), reach)
+        return min_flow_module._methods(transitions, program)[0]
 
     assert first("riverswim", "uniform:1") is Method.VERTEX
     assert first("grid:rows=30,columns=30,horizon=40", "uniform:1") is Method.INTERIOR
-    assert first("riverswim:states=50,horizon=250", "uniform:1/state") is Method.FIRST_ORDER
-    assert first("garnet:states=500,horizon=6", "uniform:1") is Method.FIRST_ORDER
+    assert first("grid:rows=30,columns=30,horizon=40,slip=0.1", "uniform:1") is Method.INTERIOR
+    assert first("riverswim:states=50,horizon=250", "uniform:1/state") is Method.STAGEWISE
+    assert first("garnet:states=900,horizon=6", "uniform:1/pair") is Method.FIRST_ORDER
+    assert first("garnet:states=2000,horizon=6", "uniform:1") is Method.FIRST_ORDER
 
 
 @pytest.mark.parametrize(("large", "small"), [(1e8, 1.0), (1e6, 1e-3), (1e9, 50.0)])
@@ -352,7 +357,7 @@ def test_a_failing_solver_is_an_error_by_name(monkeypatch: pytest.MonkeyPatch) -
     def give_up(*_: object) -> None:
         raise cg.SolverFailed("no")
 
-    monkeypatch.setattr(min_flow_module, "solve", give_up)
+    monkeypatch.setattr(ScaledProgram, "answers", give_up)
     with pytest.raises(cg.SolverFailed):
         cg.plan("riverswim", "uniform:5")
 

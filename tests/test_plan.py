@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,21 @@ def test_a_plan_prints_in_a_terminal_and_a_notebook(river: cg.Plan) -> None:
     assert "stage 7: state 7 / left" in page
     assert page.count("<table>") == page.count("</table>") == 2
     assert "Plan(environment='riverswim:states=8'" in repr(river)
+
+
+def test_a_wide_gap_is_printed_as_a_bracket(river: cg.Plan) -> None:
+    """Above a thousandth neither bound is called phi*."""
+    doubtful = replace(river, min_flow=replace(river.min_flow, lower=0.99 * river.attained))
+    lower, upper = number(0.99 * river.attained), number(river.attained)
+    for text in (str(doubtful), doubtful._repr_html_()):
+        assert f"{lower} to {upper} on average (bounds on phi*)" in text
+        assert "(phi*)" not in text
+    answer = doubtful.to_dict()
+    assert answer["min_episodes_is"] == "lower bound"
+    assert answer["min_episodes"] == 0.99 * river.attained
+    assert answer["attained"] == river.attained
+    close = replace(river, min_flow=replace(river.min_flow, lower=0.9995 * river.attained))
+    assert "(phi*)" in str(close)
 
 
 def test_the_json_answer_has_the_contracts_keys(river: cg.Plan) -> None:

@@ -29,7 +29,6 @@ from covgame.targets.target import Target
 from covgame.types import ANY, FloatHSA, Policy
 
 SHOWN = 10
-DOUBTFUL_GAP = 1e-3
 MACHINE_PRECISION = 1e-12
 
 
@@ -53,7 +52,7 @@ class Plan:
     @property
     def min_episodes_is(self) -> Literal["exact", "lower bound"]:
         """Whether ``min_episodes`` is phi* itself, up to a thousandth."""
-        return "exact" if self.dual_gap <= DOUBTFUL_GAP else "lower bound"
+        return "exact" if self.min_flow.is_exact else "lower bound"
 
     @property
     def attained(self) -> float:
@@ -129,7 +128,7 @@ class Plan:
         facts = [
             ("environment", f"{self.environment}: {H} stages, {S} states, {A} actions"),
             ("to cover", self._extent()),
-            ("episodes", f"{self._episodes()} on average (phi*)"),
+            ("episodes", self.episodes_in_words()),
             ("certificate", self._certificate()),
         ]
         if self.bounds is not None:
@@ -155,21 +154,21 @@ class Plan:
         rows = f"{len(self.target):,} {kind_of_rows(self.target)}"
         return f"{rows} over {self.cells:,} cells, {visits} in all"
 
-    def _episodes(self) -> str:
+    def episodes_in_words(self) -> str:
+        """phi*, or the two bounds where they differ by more than a thousandth."""
         lower, upper = number(self.min_flow.lower), number(self.min_flow.upper)
-        if self.dual_gap > DOUBTFUL_GAP:
-            return f"at least {lower}, at most {upper}"
-        return f"at least {lower}"
+        if not self.min_flow.is_exact:
+            return f"{lower} to {upper} on average (bounds on phi*)"
+        return f"at least {lower} on average (phi*)"
 
     def _certificate(self) -> str:
         if self.seconds is not None:
             return f"both bounds are proved; phi* itself takes more than {self.seconds:g} seconds"
         exact = self.dual_gap < MACHINE_PRECISION
+        if not self.min_flow.is_exact:
+            return "both bounds are proved; no method brought them closer"
         precision = "machine precision" if exact else f"{self.dual_gap:.0e}"
-        doubt = "; the program is too hard for double precision"
-        return f"lower and upper bound agree to {precision}" + (
-            doubt if self.dual_gap > DOUBTFUL_GAP else ""
-        )
+        return f"lower and upper bound agree to {precision}"
 
     def dearest_facts(self, most: int = SHOWN) -> list[tuple[str, str]]:
         """(price, cell in words), the most expensive first."""

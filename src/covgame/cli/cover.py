@@ -80,8 +80,8 @@ from covgame.sources.environments import as_environment
 @click.option(
     "--exact-bound",
     is_flag=True,
-    help="Compute phi*, the fewest episodes possible on average, also of more than 5,000 cells: it "
-    "may take longer than the run.",
+    help="Compute phi*, the fewest episodes possible on average, also where that "
+    "takes longer than a second or two.",
 )
 @failure_options
 @worker_options

@@ -19,7 +19,7 @@ from covgame.data.holes import Hole, holes
 from covgame.data.proofs import Proofs, prove
 from covgame.errors import BadInput, Row, SolverFailed
 from covgame.flow.measures import thinnest
-from covgame.flow.min_flow import dual_bound, min_flow
+from covgame.flow.min_flow import MinFlow, dual_bound, min_flow
 from covgame.mdp import dp
 from covgame.names import Names
 from covgame.notebook import facts_table, rows_table
@@ -141,18 +141,31 @@ class Audit:
         """Whether a page or a text waits for them; whoever asks for one number gets it anyway."""
         return self.at_any_price or not self.is_large
 
-    @cached_property
+    @property
     def min_episodes(self) -> float | None:
         """phi* of the whole target: episodes that the best collector needs on average.
 
         On a learnt model, without the rows that are ``untold``.
         """
+        return None if self._whole is None else self._whole.min_episodes
+
+    @property
+    def has_exact_costs(self) -> bool:
+        """Whether ``min_episodes`` and ``told_episodes`` are phi*, not mere lower bounds."""
+        return all(one is not None and one.is_exact for one in (self._whole, self._told))
+
+    @cached_property
+    def _whole(self) -> MinFlow | None:
         return self._price(self.target.counts, self._within)
 
     @cached_property
+    def _told(self) -> MinFlow | None:
+        return self._price(self.asked.more, self._within & (self.asked.more > 0))
+
+    @property
     def told_episodes(self) -> float | None:
         """phi* of what is missing, as far as the model knows a way there."""
-        return self._price(self.asked.more, self._within & (self.asked.more > 0))
+        return None if self._told is None else self._told.min_episodes
 
     @property
     def missing_episodes(self) -> float | None:
@@ -170,12 +183,10 @@ class Audit:
             return 0.0
         return dual_bound(self.evidence.kernel, part, np.ones(len(part)))
 
-    def _price(self, counts: FloatArray, wanted: BoolArray) -> float | None:
+    def _price(self, counts: FloatArray, wanted: BoolArray) -> MinFlow | None:
         part = self.target.remainder(wanted, counts)
-        if not len(part):
-            return 0.0
         try:
-            return min_flow(self.evidence.kernel, part).min_episodes
+            return min_flow(self.evidence.kernel, part)
         except SolverFailed:
             return None
 

@@ -99,15 +99,18 @@ def _cost(audit: Audit) -> str:
     part = ", for what they show how to reach," if audit.untold.rows else ""
     lacking = "nothing is missing"
     if not audit.covered:
-        lacking = f"filling the holes takes {number(_up(audit.told_episodes))} more at best"
+        at_least = "" if audit.has_exact_costs else "at least "
+        lacking = (
+            f"filling the holes takes {at_least}{number(_up(audit.told_episodes))} more at best"
+        )
         if audit.untold.rows:
             lacking += ", without those to which they show no way"
         if not audit.told_episodes:
             lacking = "only that is missing to which they show no way"
-    return (
-        f"{who} needs {_episodes(audit.min_episodes)} on average{part} (phi*); these data have "
-        f"{number(audit.episodes)}, and {lacking}"
-    )
+    needs = f"{_episodes(audit.min_episodes)} on average{part} (phi*)"
+    if not audit.has_exact_costs:
+        needs = f"at least {_episodes(audit.min_episodes)} on average{part}"
+    return f"{who} needs {needs}; these data have {number(audit.episodes)}, and {lacking}"
 
 
 def _up(episodes: float) -> int:

@@ -24,6 +24,7 @@ class Method(Enum):
     INTERIOR = "interior point"
     FIRST_ORDER = "primal-dual first-order method"
     FIRST_ORDER_TIGHT = "primal-dual first-order method, tighter"
+    STAGEWISE = "interior point on blocks of stages, without HiGHS (flow/stagewise.py)"
 
 
 MOST_ITERATIONS = 500_000
@@ -45,7 +46,7 @@ OPTIONS: dict[Method, dict[str, Any]] = {
     Method.VERTEX: {"solver": "ipm", "run_crossover": "on"},
     Method.SIMPLEX: {"solver": "simplex"},
     Method.PRIMAL: {"solver": "simplex", "simplex_strategy": 4},
-    Method.INTERIOR: {"solver": "ipm", "run_crossover": "off"},
+    Method.INTERIOR: {"solver": "ipm", "run_crossover": "off", "ipm_iteration_limit": 300},
     Method.FIRST_ORDER: _first_order(1e-6),
     Method.FIRST_ORDER_TIGHT: _first_order(1e-8),
 }

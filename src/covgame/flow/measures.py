@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covgame.flow.min_flow import min_flow, natural_flow
+from covgame.flow.min_flow import min_flow
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
@@ -75,14 +75,13 @@ def stage_sum(transitions: Transitions, target: Target) -> float:
     sum_a c_h(s,a) visits of the state suffice.
     """
     per_state = target.cell_counts().sum(axis=2)
-    natural = natural_flow(transitions)
     total = 0.0
     for h in np.flatnonzero(per_state.any(axis=1)).tolist():
         states = np.flatnonzero(per_state[h])
         rows = np.column_stack([np.full(len(states), h), states, np.full(len(states), ANY)])
         shortened = transitions.with_horizon(h + 1)
         stage = Target.of_rows(shortened.shape, rows, per_state[h, states])
-        total += min_flow(shortened, stage, natural[: h + 1]).upper
+        total += min_flow(shortened, stage).upper
     return total
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from covgame import interruption
 from covgame.arrays import sum_by_index
 from covgame.errors import Infeasible, Row, SolverFailed
+from covgame.flow import stagewise
 from covgame.flow.highs import Answer, LinearProgram, Method, solve
 from covgame.flow.polytope import FlowPolytope, SparseColumns, flow_polytope
 from covgame.mdp import dp
@@ -31,7 +32,12 @@ SMALL = 5_000
 """Up to so many cells an exact vertex is cheap."""
 
 LONG_GROUP = 200
-"""Groups of more cells than that are rows so dense that the interior-point method suffers."""
+"""Groups of more cells than that are rows so dense that HiGHS's interior-point method suffers."""
+
+STAGEWISE_WORK = 2e10
+STAGEWISE_WORK_LOCAL = 2e11
+"""Multiplications of one iteration by blocks of stages: a minute for all iterations, or some
+minutes where moves are local and slippery, because the other methods take longer there."""
 
 OUT_OF_RANGE = (
     "covering this target takes more episodes than double precision can handle; "
@@ -41,16 +47,25 @@ OUT_OF_RANGE = (
 GOOD_GAP = 1e-5
 """Relative distance of the two certified bounds with which a proposal is accepted."""
 
+EXACT_GAP = 1e-3
+"""With a larger gap the two bounds are shown, and neither of them as phi*."""
+
+QUICK_VARIABLES = 50_000
+QUICK_VARIABLES_IN_GROUPS = 15_000
+QUICK_STAGEWISE_WORK = 6e8
+"""Programs of at most this size take a second or two with the method that is tried first."""
+
 NEVER_END = (Method.FIRST_ORDER, Method.FIRST_ORDER_TIGHT)
 """Where there is no solution they look for one for very long."""
 
-SPREADING_ROUNDS = {Method.FIRST_ORDER: 400}
-FEW_ROUNDS = 50
-ENOUGH_SPREAD = 1.01
-SMALLEST_SPREAD = 1e-200
-
 MIXTURES = np.concatenate([[0.0], np.logspace(-15, 0, 61)])
-"""How much of the natural flow is mixed into a proposal, where that helps."""
+"""How much of a second flow is mixed into a proposal, where that helps."""
+
+REPAIR_ROUNDS = 20
+REPAIR_SHARE = 1e-6
+"""Of the second flow that is meant to be mixed into a proposal, when it is put together."""
+
+TINY = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +92,11 @@ class MinFlow:
         gap = abs(self.upper - self.lower) / self.upper if self.upper > 0 else np.inf
         return gap if np.isfinite(gap) else np.inf
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the two bounds agree so well that either may be called phi*."""
+        return self.dual_gap <= EXACT_GAP
+
     def combined(self, other: MinFlow) -> MinFlow:
         """The better policy of the two with the better prices: each side is proved by itself."""
         above = self if self.upper <= other.upper else other
@@ -90,36 +110,58 @@ class MinFlow:
         return list(zip(self.target.as_rows(order), self.prices[order].tolist(), strict=True))
 
 
-def min_flow(transitions: Transitions, target: Target, natural: FloatHSA | None = None) -> MinFlow:
+def min_flow(transitions: Transitions, target: Target) -> MinFlow:
     """The minimum flow of a target (eq. min_flow_problem), certified.
 
     Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy, and within
-    ``interruption.time_limit`` also ``OutOfTime``. Who solves for many targets can compute
-    ``natural_flow`` once and hand it in.
+    ``interruption.time_limit`` also ``OutOfTime``.
     """
     check_reachable(target, transitions)
     if len(target) == 0:
         return nothing_to_do(transitions, target)
     # Numbers past double precision spoil a proposal, which the certificate then shows.
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        best = _best_certified(transitions, target, natural)
+        program = ScaledProgram.of(transitions, target)
+        best = _best_certified(transitions, program, _methods(transitions, program))
     if not np.isfinite(best.upper):
         raise SolverFailed(OUT_OF_RANGE)
     return best
 
 
-def _best_certified(transitions: Transitions, target: Target, natural: FloatHSA | None) -> MinFlow:
+def quick_min_flow(transitions: Transitions, target: Target) -> MinFlow | None:
+    """Like ``min_flow`` by the first method alone; None if that takes more than a second or two.
+
+    Work is judged by the size of the program, so that the same call gives the same answer.
+    """
+    check_reachable(target, transitions)
+    if len(target) == 0:
+        return nothing_to_do(transitions, target)
+    if dp.reachable(transitions).sum() * transitions.shape.actions > QUICK_VARIABLES:
+        return None
+    program = ScaledProgram.of(transitions, target)
+    method = _methods(transitions, program)[0]
+    if method is Method.STAGEWISE:
+        is_quick = program.stagewise_work() <= QUICK_STAGEWISE_WORK
+    else:
+        is_small = len(program.polytope.cells) <= QUICK_VARIABLES_IN_GROUPS
+        is_quick = method not in NEVER_END and (is_small or len(program.group_rows) == 0)
+    if not is_quick:
+        return None
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        return _best_certified(transitions, program, (method,))
+
+
+def _best_certified(
+    transitions: Transitions, program: ScaledProgram, methods: tuple[Method, ...]
+) -> MinFlow:
     """The best that the proposals prove; they stop as soon as it is good enough."""
-    methods = _methods(transitions, target)
-    if natural is None:
-        natural = natural_flow(transitions, SPREADING_ROUNDS.get(methods[0], FEW_ROUNDS))
-    proposals = _proposals(transitions, target, natural, methods)
-    best = certify(transitions, target, *next(proposals), natural)
+    proposals = _proposals(program, methods)
+    best = certify(transitions, program.target, *next(proposals))
     while best.dual_gap > GOOD_GAP:
         proposal = next(proposals, None)
         if proposal is None:
             break
-        best = best.combined(certify(transitions, target, *proposal, natural))
+        best = best.combined(certify(transitions, program.target, *proposal))
     return best
 
 
@@ -149,38 +191,41 @@ def _episodes_needed(target: Target, occupancy: FloatHSA) -> float:
 
 
 def _proposals(
-    transitions: Transitions, target: Target, natural: FloatHSA, methods: tuple[Method, ...]
+    program: ScaledProgram, methods: tuple[Method, ...]
 ) -> Iterator[tuple[FloatHSA, FloatArray]]:
-    """Flows and prices from the solver, by one method after another."""
-    polytope = flow_polytope(transitions)
-    interruption.check()
-    program = ScaledProgram(target, polytope, natural.sum(axis=2))
+    """Flows and prices from one method after another; some methods make several proposals."""
     failures: list[SolverFailed] = []
     solved = False
     for method in methods:
         if method in NEVER_END and any(isinstance(one, Infeasible) for one in failures):
             continue  # there is a solution, but not with these numbers
         try:
-            answer = solve(program.program, method)
+            for answer in program.answers(method):
+                solved = True
+                yield program.flow(answer), program.prices(answer)
         except SolverFailed as error:
             failures.append(error)
-        else:
-            solved = True
-            yield program.flow(answer), program.prices(answer)
     if not solved:
         raise SolverFailed(f"{OUT_OF_RANGE} ({failures[0]})")
 
 
-def _methods(transitions: Transitions, target: Target) -> tuple[Method, ...]:
+def _methods(transitions: Transitions, program: ScaledProgram) -> tuple[Method, ...]:
     """Which methods to try, the most promising first (decision record 3 has the figures).
 
     The choice looks at the world, never at the clock, so that the same call gives the same
     answer.
     """
-    cells = int(dp.reachable(transitions).sum()) * transitions.shape.actions
-    if cells <= SMALL:
-        return (Method.VERTEX, Method.INTERIOR, Method.SIMPLEX, Method.FIRST_ORDER)
-    if _spreads_slowly(transitions) and _longest_group(target) <= LONG_GROUP:
+    is_local = _spreads_slowly(transitions)
+    most = STAGEWISE_WORK_LOCAL if is_local else STAGEWISE_WORK
+    by_stages = (Method.STAGEWISE,) if program.stagewise_work() <= most else ()
+    if len(program.polytope.cells) <= SMALL:
+        return (Method.VERTEX, *by_stages, Method.INTERIOR, Method.SIMPLEX, Method.FIRST_ORDER)
+    deterministic = bool((transitions.probability == 1.0).all())
+    if deterministic or (is_local and len(program.group_rows) == 0):
+        return (Method.INTERIOR, *by_stages, Method.FIRST_ORDER)
+    if by_stages:
+        return (Method.STAGEWISE, Method.FIRST_ORDER)
+    if is_local and _longest_group(program.target) <= LONG_GROUP:
         return (Method.INTERIOR, Method.FIRST_ORDER)
     return (Method.FIRST_ORDER, Method.FIRST_ORDER_TIGHT)
 
@@ -204,31 +249,58 @@ def certify(
     target: Target,
     flow: FloatHSA,
     prices: FloatArray,
-    natural: FloatHSA,
+    second: FloatHSA | None = None,
 ) -> MinFlow:
     """What a proposed flow and proposed prices prove about phi*, by dynamic programming.
 
-    Requirements that are small beside the others drown in the solver's tolerance. A little of
-    the natural flow mixed in meets them at no notable cost.
+    Requirements that are small beside the others drown in the solver's tolerance. A little of a
+    ``second`` flow mixed in, the occupancy of some policy, meets them at no notable cost. Without
+    one it is put together here from the requirements that the proposal misses.
     """
+    prices = _paying_one_an_episode(transitions, target, prices)
+    lower = float(target.counts @ prices)
     proposed = dp.occupancy(transitions, flow_policy(flow))
-    gained, natural_gain = target.collected(proposed), target.collected(natural)
+    if second is None:
+        second = _flow_to_what_is_missed(transitions, target, proposed, lower)
+    gained, second_gain = target.collected(proposed), target.collected(second)
     share = min(
         MIXTURES,
-        key=lambda share: (target.counts / ((1 - share) * gained + share * natural_gain)).max(),
+        key=lambda share: (target.counts / ((1 - share) * gained + share * second_gain)).max(),
     )
-    policy = flow_policy((1 - share) * proposed + share * natural)
+    policy = flow_policy((1 - share) * proposed + share * second)
     occupancy = dp.occupancy(transitions, policy)
     upper = _episodes_needed(target, occupancy)
-    prices = _paying_one_an_episode(transitions, target, prices)
     return MinFlow(
         target,
-        lower=float(target.counts @ prices),
+        lower=lower,
         upper=upper,
         flow=occupancy * upper if np.isfinite(upper) else occupancy,
         policy=policy,
         prices=prices,
     )
+
+
+def _flow_to_what_is_missed(
+    transitions: Transitions, target: Target, proposed: FloatHSA, episodes: float
+) -> FloatHSA:
+    """Occupancy of a mixture of policies for the rows that ``episodes`` of ``proposed`` miss.
+
+    Each policy is the best response to a reward of c_g / visits for the rows that are missed by
+    the proposal with a share of the policies before it.
+    """
+    gained = target.collected(proposed)
+    mixed = np.zeros_like(proposed)
+    for round_ in range(REPAIR_ROUNDS):
+        interruption.check()
+        visits = episodes * (gained + REPAIR_SHARE * target.collected(mixed))
+        need = target.counts / np.maximum(visits, TINY)
+        missed = need > 1 + GOOD_GAP / 2
+        if not missed.any():
+            break
+        reward = target.cell_rewards(np.where(missed, need / target.counts, 0.0))
+        response = dp.backward_induction(transitions, reward).policy
+        mixed += (dp.occupancy(transitions, response) - mixed) / (round_ + 1)
+    return mixed
 
 
 def _paying_one_an_episode(
@@ -254,20 +326,23 @@ def nothing_to_do(transitions: Transitions, target: Target) -> MinFlow:
 
 
 class ScaledProgram:
-    """The minimum-flow program in units in which every number is of order one.
+    """The minimum-flow program in units in which no number is large.
 
-    Flow through a hard cell and through an easy one differ by orders of magnitude, and first-
-    order methods break on that. So flow is measured in multiples of a ``natural`` flow that
-    spreads over all states: each column is multiplied and each row divided by the natural flow
-    of its (h, s), and counts are divided by the most natural episodes that a row takes.
-    Rows of the target that name one cell become bounds, the others constraints.
+    Flow through a hard cell and through an easy one differ by orders of magnitude. At most
+    phi* W_h(s) of it goes through (h, s), where W is the chance of the policy that gets there most
+    often. So flow is measured in multiples of a ``reach`` W_h(s), or a bound on it that keeps
+    p_h(s'|s,a) W_h(s) <= W_{h+1}(s') or W_{h+1}(s') = 1: each column is multiplied and each row
+    divided by that of its (h, s), and no coefficient exceeds 1. A violation of a row by epsilon
+    then costs about epsilon phi* to repair, however rarely its state is reached. Counts are
+    divided by the most episodes that a row takes by itself. Rows of the target that name one cell
+    become bounds, the others constraints.
     """
 
-    def __init__(self, target: Target, polytope: FlowPolytope, natural_flow: FloatHS) -> None:
+    def __init__(self, target: Target, polytope: FlowPolytope, reach: FloatHS) -> None:
         self.target = target
         self.polytope = polytope
-        natural = natural_flow.ravel()[polytope.states]
-        self.column_unit = np.concatenate([[1.0], natural[polytope.state_of_cell]])
+        units = reach.ravel()[polytope.states]
+        self.column_unit = np.concatenate([[1.0], units[polytope.state_of_cell]])
         self.cell_rows = np.flatnonzero(target.per_cell)
         self.cell_columns = self._columns_of_cell_rows()
         self.group_rows = np.flatnonzero(~target.per_cell)
@@ -280,7 +355,14 @@ class ScaledProgram:
         cell_episodes = target.counts[self.cell_rows] / self.column_unit[self.cell_columns]
         group_episodes = target.counts[self.group_rows] / self.group_unit
         self.unit = max(cell_episodes.max(initial=0.0), group_episodes.max(initial=0.0))
-        self.program = self._program(natural, cell_episodes / self.unit, group_episodes / self.unit)
+        self.program = self._program(units, cell_episodes / self.unit, group_episodes / self.unit)
+
+    @classmethod
+    def of(cls, transitions: Transitions, target: Target) -> ScaledProgram:
+        """The program of a target on a kernel."""
+        polytope = flow_polytope(transitions)
+        interruption.check()
+        return cls(target, polytope, dp.reach_bound(transitions))
 
     def _columns_of_cell_rows(self) -> IntArray:
         shape = self.target.shape
@@ -298,7 +380,7 @@ class ScaledProgram:
         return number[members.row[used]], column[used]
 
     def _program(
-        self, natural: FloatArray, cell_lower: FloatArray, group_lower: FloatArray
+        self, units: FloatArray, cell_lower: FloatArray, group_lower: FloatArray
     ) -> LinearProgram:
         flow = self.polytope.matrix
         group, group_column = self.group_entries
@@ -315,10 +397,23 @@ class ScaledProgram:
         return LinearProgram(
             cost=np.concatenate([[1.0], np.zeros(len(self.polytope.cells))]),
             lower=lower,
-            matrix=matrix.scaled(1 / np.concatenate([natural, self.group_unit]), self.column_unit),
+            matrix=matrix.scaled(1 / np.concatenate([units, self.group_unit]), self.column_unit),
             row_lower=np.concatenate([conserved, group_lower]),
             row_upper=np.concatenate([conserved, np.full(len(group_lower), np.inf)]),
         )
+
+    def answers(self, method: Method) -> Iterator[Answer]:
+        """What a method finds, the best last."""
+        if method is Method.STAGEWISE:
+            return stagewise.iterates(self.program, self._blocks())
+        return iter([solve(self.program, method)])
+
+    def stagewise_work(self) -> float:
+        """Multiplications of one iteration of ``Method.STAGEWISE``, roughly."""
+        return stagewise.work(self.program.matrix, self._blocks())
+
+    def _blocks(self) -> IntArray:
+        return np.append(self.polytope.first_rows, self.program.matrix.rows)
 
     def flow(self, answer: Answer) -> FloatHSA:
         """The flow in visits; bounds that the solver met only nearly are met."""
@@ -336,26 +431,3 @@ class ScaledProgram:
             answer.row_multipliers[self.polytope.matrix.rows :] / self.group_unit
         )
         return np.maximum(prices, 0.0)
-
-
-def natural_flow(transitions: Transitions, rounds: int = FEW_ROUNDS) -> FloatHSA:
-    """Occupancy of a mixture of policies that spreads over all reachable states.
-
-    Starts from the uniform policy and mixes in, round by round, the best response to the
-    reward 1/occupancy of (h, s) (Frank-Wolfe on the sum of log occupancies). The response
-    earns at least the number of states, and just that at the optimum, so that its income
-    tells when the spread is good enough.
-    """
-    shape = transitions.shape
-    reachable = dp.reachable(transitions)[:, :, None]
-    spread = dp.occupancy(transitions, Policy.uniform(shape))
-    for round_ in range(rounds):
-        interruption.check()
-        through = np.maximum(spread.sum(axis=2, keepdims=True), SMALLEST_SPREAD)
-        wanted = np.broadcast_to(np.where(reachable, 1.0 / through, 0.0), shape.hsa)
-        response = dp.backward_induction(transitions, wanted)
-        if dp.initial_value(transitions, response.values) <= ENOUGH_SPREAD * reachable.sum():
-            break
-        step = 1.0 / (round_ + 2)
-        spread = (1 - step) * spread + step * dp.occupancy(transitions, response.policy)
-    return np.where(reachable, np.maximum(spread, SMALLEST_SPREAD), 0.0)

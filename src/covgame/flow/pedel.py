@@ -14,9 +14,9 @@ import numpy as np
 
 from covgame.errors import SolverFailed
 from covgame.flow.highs import Answer, LinearProgram, Method, solve
-from covgame.flow.min_flow import natural_flow
 from covgame.flow.near_optimal import OptimalValues
 from covgame.flow.polytope import FlowPolytope, SparseColumns, flow_polytope
+from covgame.mdp import dp
 from covgame.types import FloatArray, IntArray
 
 MOST_POLICIES = 5_000
@@ -89,14 +89,14 @@ def _cheapest(rows: FloatArray, losses: FloatArray) -> tuple[FloatArray, FloatAr
 class _Tangents:
     """min_rho max_i sum_j weighted[i, j] / rho_j by linear programs with more and more tangents.
 
-    Flow is measured in multiples of an occupancy that spreads over all cells, so that numbers are
-    of order one; rho stands for these multiples from here on.
+    Flow is measured in multiples of a bound on reachability, so that no number is large; rho stands
+    for these multiples from here on.
     """
 
     def __init__(self, optimal: OptimalValues, h: int, weighted: FloatArray) -> None:
         transitions = optimal.transitions.with_horizon(h + 1)
         self.polytope: FlowPolytope = flow_polytope(transitions)
-        spread = natural_flow(transitions).sum(axis=2).ravel()[self.polytope.states]
+        spread = dp.reach_bound(transitions).ravel()[self.polytope.states]
         per_column = spread[self.polytope.state_of_cell] / transitions.shape.actions
         self.unit = np.concatenate([[1.0], per_column])
         self.flow = self.polytope.matrix.scaled(1 / spread, self.unit)

@@ -66,6 +66,12 @@ class FlowPolytope:
         position[self.states] = np.arange(len(self.states))
         return position[self.cells // self.shape.actions]
 
+    @property
+    def first_rows(self) -> IntArray:
+        """The first row of each stage, and the number of rows."""
+        first_states = np.arange(self.shape.horizon + 1) * self.shape.states
+        return np.searchsorted(self.states, first_states)
+
     def column_of_cell(self) -> IntArray:
         """The column of every cell of the world, or -1 where no policy gets."""
         columns = np.full(self.shape.cells, -1, dtype=np.int64)

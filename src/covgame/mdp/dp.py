@@ -11,8 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from covgame.arrays import sum_by_index
 from covgame.mdp.transitions import StageKernel, Transitions
-from covgame.types import BoolArray, BoolHS, FloatArray, FloatHS, FloatHSA, FloatS, IntArray, Policy
+from covgame.types import (
+    END,
+    BoolArray,
+    BoolHS,
+    FloatArray,
+    FloatHS,
+    FloatHSA,
+    FloatS,
+    IntArray,
+    Policy,
+)
 
 BLOCK_ENTRIES = 2_000_000
 """How many numbers a many-problems-at-once recursion may hold per stage."""
@@ -117,6 +128,37 @@ def reachability(transitions: Transitions, wanted: BoolHS | None = None) -> Floa
                 chance = _best_action(kernel, chance)
             result[h, targets] = transitions.initial @ chance
     return result
+
+
+def reach_bound(transitions: Transitions) -> FloatHS:
+    """An upper bound on ``reachability`` by one forward pass; positive where it is positive.
+
+    It lets each state be left by the best action for each successor: U_{h+1}(s') =
+    min(1, sum_s U_h(s) max_a p_h(s'|s,a)).
+    """
+    shape = transitions.shape
+    result = np.zeros(shape.hs)
+    result[0] = transitions.initial
+    moves: tuple[IntArray, IntArray, FloatArray] | None = None
+    for h, kernel in enumerate(transitions.stages[:-1]):
+        if moves is None or not transitions.stationary:
+            moves = _likeliest_moves(kernel, shape.actions)
+        state, successor, probability = moves
+        arriving = sum_by_index(successor, probability * result[h, state], shape.states)
+        result[h + 1] = np.minimum(arriving, 1.0)
+    return result
+
+
+def _likeliest_moves(kernel: StageKernel, actions: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """(s, s', max_a p(s'|s,a)) for all states and successors."""
+    pair = np.repeat(np.arange(len(kernel.start) - 1), np.diff(kernel.start))
+    goes_on = kernel.next_state != END
+    key = (pair // actions * kernel.states + kernel.next_state)[goes_on]
+    move, first = np.unique(key, return_inverse=True)
+    best = np.zeros(len(move))
+    np.maximum.at(best, first, kernel.probability[goes_on])
+    state, successor = np.divmod(move, kernel.states)
+    return state, successor, best
 
 
 def hitting(transitions: Transitions) -> FloatS:

@@ -64,9 +64,7 @@ def set_title(figure: Any, text: str) -> None:
 
 
 def _title(plan: Plan) -> str:
-    from covgame.planning import number
-
-    return f"{plan.environment}: at least {number(plan.min_episodes)} episodes on average"
+    return f"{plan.environment}: episodes {plan.episodes_in_words()}"
 
 
 def _draw_visits(figure: Any, plan: Plan) -> None:

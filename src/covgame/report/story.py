@@ -174,7 +174,7 @@ def _judgement(run: Coverage, bound: float | None) -> str:
     if not run.covered or not bound:
         return f"{least}{rest} ({name})."
     ratio = run.n_episodes / bound
-    if run.is_large:
+    if not run.has_exact_bound:
         return (
             f"{least}{rest} ({name}); this run took at most {ratio:.2f} times the least possible."
         )
@@ -183,8 +183,8 @@ def _judgement(run: Coverage, bound: float | None) -> str:
 
 
 def bound_name(run: Coverage) -> str:
-    """What the number is: in a large world phi* itself takes long, and it is a bound below it."""
-    return "a proved lower bound" if run.is_large else "phi*"
+    """What the number is: phi*, or a bound below it where phi* takes long or is too hard."""
+    return "phi*" if run.has_exact_bound else "a proved lower bound"
 
 
 def cover_figures(run: Coverage, bound: float | None, lacking: Lacking) -> list[Figure]:

@@ -97,8 +97,8 @@ def cover(
         step_timeout: Seconds that a step or reset may take. The environment then plays in a process
             of its own, which is replaced when it hangs or dies.
         exact_bound: Compute the lower bound phi* exactly, a linear program over all cells, also
-            where that takes longer than the run; otherwise ``run.min_episodes`` of more than 5,000
-            cells is a certified bound below it.
+            where that takes longer than a second or two; otherwise ``run.min_episodes`` is a
+            certified bound below it there.
         workers: So many environments play at once, each in a process of its own. With more than one
             the same seed need not give the same run: episodes count in the order in which they end.
         engine: ``"local"``, processes on this machine, or ``"ray"``, Ray's actors (an extra).

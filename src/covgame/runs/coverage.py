@@ -59,7 +59,7 @@ class Coverage(Run):
     def __post_init__(self) -> None:
         stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
         self.ways = Ways(self.source.shape.actions) if stepped else None
-        self._compared: dict[tuple[object, ...], Least] = {}  # by what it depends on, the last only
+        self._compared: dict[tuple[Target, int | None], Least] = {}  # the last only
         self.steps_before = 0  # steps that were counted, but not kept block by block
         self.steps_kept = 0
         self.pace = Pace(self.game)
@@ -250,25 +250,26 @@ class Coverage(Run):
     @property
     def least(self) -> Least | None:
         """The fewest episodes that any method needs; None if the model is unknown."""
-        known = self._compared.get(self._question())
+        known = self._last_compared()
         if known or self.environment.model is None or self._too_late_to_ask():
             return known
         if self.given and isinstance(self.growth.request, SeenTransitions):
             return None  # what visits of pairs have left of transitions is a matter of chance
         kernel, target = self.environment.model.transitions, self._to_play()
         known = least.unasked(kernel, target, self.counts.visits, self.n_episodes)
-        self._compared = {self._question(): known}
+        self._compared = {(self.target, None if known.kind == "exact" else self.n_episodes): known}
         return known
 
     def solve_exactly(self) -> None:
         """Have ``min_episodes`` exact, however long that takes: a linear program over all cells."""
         if self.environment.model is not None and self.min_episodes_is == "lower bound":
             exact = least.exactly(self.environment.model.transitions, self._to_play())
-            self._compared = {self._question(): exact}
+            self._compared = {(self.target, None): exact}
 
-    def _question(self) -> tuple[object, ...]:
-        """What the fewest episodes depend on: a cheap bound also on how long was played."""
-        return (self.target, self.n_episodes if self.is_large else None)
+    def _last_compared(self) -> Least | None:
+        """What was computed for this target; a lower bound depends on how long was played."""
+        asked = [(self.target, None), (self.target, self.n_episodes)]
+        return next((self._compared[one] for one in asked if one in self._compared), None)
 
     @cached_property
     def min_episodes_estimate(self) -> float | None:
@@ -314,6 +315,15 @@ class Coverage(Run):
     def has_bound(self) -> bool:
         """Whether ``min_episodes`` was computed before."""
         return bool(self._compared)
+
+    @property
+    def has_exact_bound(self) -> bool:
+        """Whether the bound that was computed before, or saved, is phi* itself."""
+        known = self._last_compared()
+        if known is not None:
+            return known.kind == "exact"
+        saved = self.folder.load_result() if self.folder else {}
+        return saved.get("min_episodes_is") == "exact"
 
     @property
     def bound_at_hand(self) -> float | None:

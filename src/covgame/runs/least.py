@@ -9,7 +9,7 @@ import numpy as np
 
 from covgame.errors import SolverFailed
 from covgame.flow.cheap_bounds import ROUNDS, cheap_bounds
-from covgame.flow.min_flow import MinFlow, min_flow
+from covgame.flow.min_flow import MinFlow, min_flow, quick_min_flow
 from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
 from covgame.types import FloatHSA, IntArray, Shape
@@ -17,10 +17,10 @@ from covgame.types import FloatHSA, IntArray, Shape
 Kind = Literal["exact", "lower bound"]
 
 LARGE = 5_000
-"""Up to so many cells phi* is solved for unasked; it takes a second or two at most."""
+"""Up to so many cells phi* is solved for unasked, by all methods if need be."""
 
 EPISODES_A_ROUND = 16
-"""Beyond that a round is played for so many episodes of the run, which took at least as long.
+"""Elsewhere a round is played for so many episodes of the run, which took at least as long.
 
 Work is counted, not time, so that the same run gives the same bound.
 """
@@ -45,13 +45,15 @@ class Least:
     found: MinFlow = field(repr=False)  # with prices that prove the one, and a policy the other
 
     @classmethod
-    def of(cls, found: MinFlow, kind: Kind) -> Least:
+    def of(cls, found: MinFlow) -> Least:
+        """Exact if the two bounds agree to a thousandth."""
+        kind: Kind = "exact" if found.is_exact else "lower bound"
         return cls(found.lower, kind, found.upper, found)
 
 
 def exactly(transitions: Transitions, target: Target) -> Least:
-    """phi* itself, however long it takes."""
-    return Least.of(min_flow(transitions, target), "exact")
+    """phi* itself, however long it takes; a lower bound if it cannot be computed."""
+    return Least.of(min_flow(transitions, target))
 
 
 def cheaply(
@@ -59,19 +61,22 @@ def cheaply(
 ) -> Least:
     """A certified lower bound, for no more work than a run of so many episodes took."""
     rounds = min(ROUNDS, episodes // EPISODES_A_ROUND)
-    return Least.of(cheap_bounds(transitions, target, rounds, visits), "lower bound")
+    return Least.of(cheap_bounds(transitions, target, rounds, visits))
 
 
 def unasked(
     transitions: Transitions, target: Target, visits: FloatHSA | IntArray, episodes: int
 ) -> Least:
-    """phi* of a small world, and a lower bound where that takes a while."""
-    if is_large(transitions.shape):
-        return cheaply(transitions, target, visits, episodes)
+    """phi* where it takes a second or two, and the best bound at hand elsewhere."""
+    solve = quick_min_flow if is_large(transitions.shape) else min_flow
     try:
-        return exactly(transitions, target)
+        found = solve(transitions, target)
     except SolverFailed:
-        return cheaply(transitions, target, visits, episodes)
+        found = None
+    if found is not None and found.is_exact:
+        return Least.of(found)
+    known = cheaply(transitions, target, visits, episodes)
+    return known if found is None else Least.of(known.found.combined(found))
 
 
 def estimated(learnt: Transitions, target: Target, visits: FloatHSA | IntArray) -> float | None:
@@ -84,5 +89,5 @@ def estimated(learnt: Transitions, target: Target, visits: FloatHSA | IntArray) 
 
 
 def is_large(shape: Shape) -> bool:
-    """Whether phi* takes a while."""
+    """Whether phi* may take a while."""
     return shape.cells > LARGE

@@ -239,9 +239,14 @@ def _comparison(run: Coverage) -> str:
     left = "what the data lack takes " if run.given else ""
     bound = f"{left}{least} on average"
     if run.min_episodes_is != "exact":
-        times = f"this run took at most {run.ratio:.3f} times the least possible; "
-        more = "--exact-bound computes phi* itself"
-        return f"at least {bound}; {times if run.covered else ''}{more}"
+        most = run.least.attained if run.least else math.inf
+        between = f"{left}{least} to {number(most)} on average (bounds on phi*)"
+        said = [between if math.isfinite(most) else f"at least {bound}"]
+        if run.covered:
+            said.append(f"this run took at most {run.ratio:.3f} times the least possible")
+        if run.is_large and not run.settings.exact_bound:
+            said.append("--exact-bound computes phi* itself")
+        return "; ".join(said)
     if not run.covered or run.ratio is None:
         return f"{bound} (phi*)"
     luck = "; a single run may fall below an average" if run.ratio < 1 else ""
