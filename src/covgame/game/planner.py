@@ -98,9 +98,9 @@ class RangeAwareOptimism:
     constant b they reach R after 1/b steps; every action then looks equally good, and a plan for a
     long episode postpones what it could collect now. So with L stages left, b is at most
     ``path_bonus`` / L: on a path whose pairs were each observed once, bonuses add up to at most
-    that share of R. In the term b R/n it is at most ``visit_bonus`` / L^2: there each is at most that
-    share of R/L, what a stage can earn, divided by L. An actual visit then outweighs them, however
-    near the end of an episode it is.
+    that share of R. In the term b R/n it is at most ``visit_bonus`` / L^2: a bonus is then at most
+    that share of what a stage can earn, divided by L. An actual visit outweighs all of them,
+    however near the end of an episode it is.
     """
 
     b: float = 0.03
