@@ -222,7 +222,7 @@ def drive(model: TabularMDP, pairs: int, visits: int, seed: int, most: int) -> M
     def play() -> Iterable[tuple[list[int], list[int]]]:
         for number in range(most):
             episode, observation = driver.ask(), env.reset(episode_seed(seed, STREAM, number))
-            states, taken = [], []
+            states, taken = list[int](), list[int]()
             done = False
             while not done and len(taken) < horizon:
                 states.append(observation)

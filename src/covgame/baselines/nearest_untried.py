@@ -48,6 +48,7 @@ class Requirements(Protocol):
     """Which places still lack visits; a place is a pair, or a cell if stages are told apart."""
 
     has_stages: bool
+    n_open: int  # rows that lack visits
     open: bytearray  # by place: s A + a, or (h S + s) A + a with stages; 1 if it lacks visits
 
     @property
@@ -195,8 +196,11 @@ class NearestUntried:
         place = stage * S * A + pair if self.requirements.has_stages else pair
         if successor >= 0:
             self._meet(successor)
+        n_open = self.requirements.n_open
         self.requirements.visit(place)
         self.tried[place] += 1
+        if self.requirements.n_open < n_open:
+            self.path = []  # a visit may count for its end, too
         if successor == LAST:
             return
         if successor >= S:
