@@ -81,9 +81,9 @@ def _cross_of_walls(rows: int, columns: int) -> frozenset[tuple[int, int]]:
     return frozenset(wall - doors - {(0, 0), (rows - 1, columns - 1)})
 
 
-@family("maze", "maze:rows=7,columns=7,horizon=100,slip=0.05")
+@family("maze", "maze:rows=5,columns=5,horizon=30,slip=0.05")
 def maze(
-    rows: int = 7, columns: int = 7, horizon: int = 100, slip: float = 0.0, seed: int = 0
+    rows: int = 5, columns: int = 5, horizon: int = 30, slip: float = 0.0, seed: int = 0
 ) -> TabularMDP:
     """A maze of corridors: between any two cells there is exactly one way without turning back.
 

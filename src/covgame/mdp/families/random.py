@@ -42,9 +42,9 @@ def garnet(
     return from_table(shape, successors, probabilities, rewards, stationary=stationary)
 
 
-@family("digraph", "digraph:nodes=40,actions=3,horizon=100,slip=0.1")
+@family("digraph", "digraph:nodes=20,actions=3,horizon=20,slip=0.1")
 def digraph(
-    nodes: int = 40, actions: int = 3, horizon: int = 100, slip: float = 0.0, seed: int = 0
+    nodes: int = 20, actions: int = 3, horizon: int = 20, slip: float = 0.0, seed: int = 0
 ) -> TabularMDP:
     """A random directed graph: each action of a node leads to another one.
 
