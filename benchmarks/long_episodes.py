@@ -28,6 +28,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 import covgame as cg
@@ -38,6 +39,7 @@ from covgame.episodes import LAST, Episode
 from covgame.game.counts import Counts
 from covgame.mdp.families import Builder
 from covgame.mdp.model import TabularMDP
+from covgame.mdp.transitions import Transitions
 from covgame.rng import episode_seed
 from covgame.targets.requests import uniform
 from covgame.types import END, Shape
@@ -49,6 +51,9 @@ SEEDS = 5
 
 LIMIT = 20
 """Runs are stopped after so many times the episodes that the steps of all visits would fill."""
+
+LEAST_LIMIT = {False: 200, True: 1_000}
+"""But not before so many episodes, by whether the world is stochastic."""
 
 FIRST_ROOM = 64
 
@@ -71,7 +76,7 @@ WORLDS = (
     World("digraph, 300 nodes", "digraph:nodes=300,actions=3,horizon=120"),
     World("grid 40 x 40", "grid:rows=40,columns=40,horizon=200,slip=0"),
     World("text adventure", "adventure"),
-    World("Taxi", "gym:Taxi-v4@200", is_stochastic=True),
+    World("Taxi", "taxi", is_stochastic=True),
     World("grid 10 x 10, slips", "grid:rows=10,columns=10,horizon=120,slip=0.1", True),
     World("maze 9 x 9, slips", "maze:rows=9,columns=9,horizon=140,slip=0.1", True),
     World("digraph, 100 nodes, slips", "digraph:nodes=100,actions=3,horizon=120,slip=0.1", True),
@@ -85,6 +90,8 @@ def model_of(world: World) -> TabularMDP:
     """The table, which only the runs with known states see."""
     if world.env == "adventure":
         return tabulate(Adventure())
+    if world.env == "taxi":
+        return taxi()
     name, _, horizon = world.env.partition("@")
     return cg.make(name, int(horizon) if horizon else None).require_model("a benchmark")
 
@@ -105,6 +112,23 @@ def tabulate(env: Any) -> TabularMDP:
     for state, action, successor in moves:
         builder.move(state, action, {successor: 1.0})
     return builder.build()
+
+
+def taxi() -> TabularMDP:
+    """Gymnasium's Taxi without its action mask: all six actions everywhere, 200 steps."""
+    env: Any = gymnasium.make("Taxi-v4").unwrapped
+    shape = Shape(200, env.observation_space.n, env.action_space.n)
+    entries = [
+        (state * shape.actions + action, END if done else following, probability)
+        for state, actions in env.P.items()
+        for action, outcomes in actions.items()
+        for probability, following, _, done in outcomes
+    ]
+    row, successor, probability = (np.array(column) for column in zip(*entries, strict=True))
+    transitions = Transitions.from_entries(
+        shape, env.initial_state_distrib, row, successor, probability, stationary=True
+    )
+    return TabularMDP(transitions, np.zeros((1, shape.states, shape.actions)))
 
 
 class Simulator:
@@ -255,7 +279,8 @@ def measure(world: World, method: str, visits: int, seeds: int) -> dict[str, Any
     """All seeds of a method on a world."""
     model = model_of(world)
     pairs = len(uniform(1, "pair").resolve(model.transitions))
-    most = max(200, LIMIT * visits * pairs // model.shape.horizon)
+    fill = visits * pairs // model.shape.horizon
+    most = max(LEAST_LIMIT[world.is_stochastic], LIMIT * fill)
     runs: list[Measured] = []
     for seed in range(seeds if world.is_stochastic else 1):
         began = time.perf_counter()

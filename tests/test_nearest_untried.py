@@ -257,6 +257,18 @@ def test_it_covers_worlds_whose_states_it_does_not_know(kind: type[NearestUntrie
         assert 100 * visits / 40 <= measured.played <= 8 * visits
 
 
+@BOTH
+def test_more_states_than_there_was_room_for(kind: type[NearestUntried]) -> None:
+    """New states may come as the first of an episode, too."""
+    explorer = discovering(kind, 5, 2)
+    shown(explorer, (0, 0, 9))
+    explorer.begin(40)
+    assert explorer.choose(0, 40) == 0
+    explorer.observe(0, 40, 0, 41)
+    assert explorer.counts.shape.states > 41
+    assert explorer.requirements.n_open == 2 * 42 - 2
+
+
 def test_on_a_deterministic_world_few_steps_are_wasted() -> None:
     model = world("digraph:nodes=40,actions=3,horizon=60,seed=2")
     target = uniform(1, "pair").resolve(model.transitions)

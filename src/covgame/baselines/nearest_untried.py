@@ -191,11 +191,10 @@ class NearestUntried:
 
         ``Counts.add`` of the whole episode adds its visits: it has learnt all of its steps.
         """
-        S, A = self.counts.shape.states, self.actions
-        pair = state * A + action
-        place = stage * S * A + pair if self.requirements.has_stages else pair
         if successor >= 0:
             self._meet(successor)
+        pair = state * self.actions + action
+        place = self._place(stage, state) + action
         n_open = self.requirements.n_open
         self.requirements.visit(place)
         self.tried[place] += 1
@@ -203,13 +202,11 @@ class NearestUntried:
             self.path = []  # a visit may count for its end, too
         if successor == LAST:
             return
-        if successor >= S:
-            self.counts.grow(2 * successor)
         self.counts.learn(stage * self.counts.shape.pairs + pair, successor)
         seen = self.by_pair[pair]
         seen[successor] = seen.get(successor, 0) + 1
         if not self.counts.pooled:
-            own = self.by_cell.setdefault(stage * S * A + pair, {})
+            own = self.by_cell.setdefault(stage * self.counts.shape.pairs + pair, {})
             own[successor] = own.get(successor, 0) + 1
             self.path = []  # the edges of other stages may have changed
         elif self.edges[pair] != successor and seen[successor] > seen.get(self.edges[pair], 0):
@@ -218,6 +215,8 @@ class NearestUntried:
 
     def _meet(self, state: int) -> None:
         """Make room for a state."""
+        if state >= self.counts.shape.states:
+            self.counts.grow(2 * state)
         self.requirements.meet(state)
         new = (state + 1) * self.actions - len(self.by_pair)
         if new > 0:
