@@ -249,6 +249,8 @@ def found_states() -> str:
 
     def cell(world: str, method: str) -> str:
         mine = [row for row in rows if (row["world"], row["method"]) == (world, method)]
+        if not mine:
+            return "not measured"
         took = [row["episodes"] for row in mine if row["episodes"] is not None]
         ended = f"{sum(took) / len(took):,.0f}" if took else "-"
         ended += f" ({len(took)} of {len(mine)})" if len(took) < len(mine) else ""

@@ -5,9 +5,10 @@ set the environment to a state of its choice: Go-Explore returns to a cell by re
 that led there, as it has to where a simulator cannot be restored. Peers have one constant each, as
 people would write it down first; nothing was tuned.
 
-python3 dev.py bench found_states [--quick] [--methods TEXT]
+python3 dev.py bench found_states [--quick] [--only TEXT] [--methods TEXT]
 
-With ``--methods`` only the methods whose names contain the text are measured, and covgame, which
+With ``--only``, worlds whose names contain one of these words, separated by commas. With
+``--methods`` only the methods whose names contain the text are measured, and covgame, which
 says what is wanted; the results of others are kept.
 """
 
@@ -28,7 +29,7 @@ from examples.minigrid_doors import SameMaze, state
 import covgame as cg
 from benchmarks import _results
 from covgame.baselines.nearest_untried import EveryPair, ExpectedSteps, NearestUntried
-from covgame.episodes import LAST, Episode
+from covgame.episodes import Episode
 from covgame.game.counts import Counts as ObservedCounts
 from covgame.rng import episode_seed
 from covgame.sources.external import STREAM
@@ -152,9 +153,8 @@ class Nearest(Player):
     def told(self, stage: int, at: int, action: int, following: int) -> None:
         """Learn at once."""
         super().told(stage, at, action, following)
-        after = LAST if following >= 0 and stage + 1 == self.horizon else following
-        self.explorer.observe(stage, at, action, after)
-        self.steps.append((at, action, 0.0, after))
+        self.explorer.observe(stage, at, action, following)
+        self.steps.append((at, action, 0.0, following))
 
 
 PEERS: dict[str, Callable[[int, int, random.Random], Player]] = {
@@ -222,25 +222,24 @@ def main() -> None:
     """Measure and save."""
     parser = argparse.ArgumentParser(prog="dev.py bench found_states")
     parser.add_argument("--quick", action="store_true", help="one world, one seed, nothing saved")
+    parser.add_argument("--only", default="", help="worlds whose names contain this")
     parser.add_argument("--methods", default="", help="peers whose names contain this")
     asked = parser.parse_args()
-    names = list(WORLDS)[:1] if asked.quick else list(WORLDS)
+    names = [name for name in WORLDS if any(word in name for word in asked.only.split(","))]
+    names = names[:1] if asked.quick else names
     methods = [name for name in PEERS if asked.methods in name]
     rows = [row for name in names for row in measure(name, 1 if asked.quick else 5, methods)]
     if not asked.quick:
-        if asked.methods:
-            measured = {"covgame", *methods}
-            old = _results.read("found_states")["rows"]
-            rows += [row for row in old if row["method"] not in measured]
-        order = ["covgame", *PEERS]
-        rows.sort(
-            key=lambda row: (names.index(row["world"]), row["seed"], order.index(row["method"]))
-        )
+        measured = {(row["world"], row["method"]) for row in rows}
+        old = _results.read("found_states")["rows"]
+        rows += [row for row in old if (row["world"], row["method"]) not in measured]
+        order = {name: place for place, name in enumerate((*WORLDS, "covgame", *PEERS))}
+        rows.sort(key=lambda row: (order[row["world"]], row["seed"], order[row["method"]]))
         _results.write("found_states", rows, visits=VISITS, most=MOST)
     for method in ("covgame", *PEERS):
         mine = [row for row in rows if row["method"] == method]
         took = [row["episodes"] for row in mine if row["episodes"] is not None]
-        found = np.mean([row["states"] for row in mine])
+        found = np.mean([row["states"] for row in mine]) if mine else 0.0
         print(f"{method:<34} {np.mean(took) if took else 'never':>8} {found:8.1f}")
 
 

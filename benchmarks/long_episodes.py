@@ -35,7 +35,7 @@ import covgame as cg
 from benchmarks import _results
 from benchmarks._adventure import ACTIONS, Adventure
 from covgame.baselines.nearest_untried import EveryPair, ExpectedSteps, NearestUntried
-from covgame.episodes import LAST, Episode
+from covgame.episodes import Episode
 from covgame.game.counts import Counts
 from covgame.mdp.families import Builder
 from covgame.mdp.model import TabularMDP
@@ -204,9 +204,8 @@ def explore(
                 action = explorer.choose(stage, at)
                 observation, _, done = env.step(action)
                 following = END if done else number(observation)
-                after = LAST if stage + 1 == horizon and not done else following
-                explorer.observe(stage, at, action, after)
-                steps.append((at, action, 0.0, after))
+                explorer.observe(stage, at, action, following)
+                steps.append((at, action, 0.0, following))
                 if done:
                     break
                 at = following

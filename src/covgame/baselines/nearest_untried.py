@@ -187,7 +187,7 @@ class NearestUntried:
         return self.path.pop()[1]
 
     def observe(self, stage: int, state: int, action: int, successor: int) -> None:
-        """Learn from a step; the successor may be ``END``, or ``LAST`` after the last stage.
+        """Learn from a step; the successor may be ``END``, or ``LAST`` if none was shown.
 
         ``Counts.add`` of the whole episode adds its visits: it has learnt all of its steps.
         """
