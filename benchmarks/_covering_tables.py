@@ -258,6 +258,8 @@ def found_states() -> str:
 
     def cell(world: str, method: str) -> str:
         mine = [row for row in rows if (row["world"], row["method"]) == (world, method)]
+        if not mine:
+            return "not measured"
         took = [row["episodes"] for row in mine if row["episodes"] is not None]
         ended = f"{sum(took) / len(took):,.0f}" if took else "-"
         ended += f" ({len(took)} of {len(mine)})" if len(took) < len(mine) else ""
@@ -265,6 +267,31 @@ def found_states() -> str:
 
     body = [[method, *(cell(world, method) for world in worlds)] for method in methods]
     return table(["episodes; states found", *worlds], body)
+
+
+def long_episodes() -> str:
+    """Episodes until every pair is covered, beside the obvious explorer."""
+    rows = _results.read("long_episodes")["rows"]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    measured = {(row["world"], row["visits"], row["method"]): row for row in rows}
+
+    def cell(world: str, visits: int, method: str) -> str:
+        row = measured.get((world, visits, method))
+        if row is None:
+            return "-"
+        took = [number for number in row["episodes"] if number is not None]
+        failed = len(row["episodes"]) - len(took)
+        if not took:
+            return f"not covered ({sum(row['played']) / failed:,.0f})"
+        mean = f"{sum(took) / len(took):,.1f}".removesuffix(".0")
+        return f"{mean} ({len(took)} of {len(row['episodes'])})" if failed else mean
+
+    cases = dict.fromkeys((row["world"], row["stages"], row["visits"]) for row in rows)
+    body = [
+        [world, f"{stages}", f"{visits}", *(cell(world, visits, method) for method in methods)]
+        for world, stages, visits in cases
+    ]
+    return table(["world", "stages", "visits", *methods], body)
 
 
 def batches() -> str:
@@ -412,6 +439,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "auditing": auditing,
     "certifying": certifying,
     "found_states": found_states,
+    "long_episodes": long_episodes,
     "batches": batches,
     "by_counts": by_counts,
     "public_code": public_code,

@@ -16,14 +16,19 @@ RESULTS = Path(__file__).parent / "results"
 
 def write(name: str, rows: list[dict[str, Any]], **about: Any) -> Path:
     """Save measurements with the machine they were made on."""
+    return write_to(RESULTS, name, {**about, "rows": rows})
+
+
+def write_to(folder: Path, name: str, content: dict[str, Any]) -> Path:
+    """The same in another folder."""
     machine = {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
     }
-    path = RESULTS / f"{name}.json"
+    path = folder / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, **about, "rows": rows}, indent=1) + "\n")
+    path.write_text(json.dumps({"machine": machine, **content}, indent=1) + "\n")
     print(f"wrote {path}")
     return path
 

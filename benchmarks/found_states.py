@@ -5,15 +5,20 @@ set the environment to a state of its choice: Go-Explore returns to a cell by re
 that led there, as it has to where a simulator cannot be restored. Peers have one constant each, as
 people would write it down first; nothing was tuned.
 
-python3 dev.py bench found_states [--quick]
+python3 dev.py bench found_states [--quick] [--only TEXT] [--methods TEXT]
+
+With ``--only``, worlds whose names contain one of these words, separated by commas. With
+``--methods`` only the methods whose names contain the text are measured, and covgame, which
+says what is wanted; the results of others are kept.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -23,8 +28,12 @@ from examples.minigrid_doors import SameMaze, state
 
 import covgame as cg
 from benchmarks import _results
+from covgame.baselines.nearest_untried import EveryPair, ExpectedSteps, NearestUntried
+from covgame.episodes import Episode
+from covgame.game.counts import Counts as ObservedCounts
 from covgame.rng import episode_seed
 from covgame.sources.external import STREAM
+from covgame.types import Shape
 
 VISITS = 3
 MOST = 10
@@ -55,6 +64,7 @@ class Player:
     """Counts what it sees; says what to do."""
 
     actions: int
+    horizon: int
     rng: random.Random
     visits: Counts = field(default_factory=dict)
 
@@ -116,7 +126,44 @@ class GoExplore(Player):
             self.archive[following] = list(self.done)
 
 
-PEERS = {"uniform random": Player, "least tried, epsilon 0.1": LeastTried, "Go-Explore": GoExplore}
+@dataclass
+class Nearest(Player):
+    """Walks to the nearest pair that lacks visits (``covgame.baselines.nearest_untried``)."""
+
+    kind: type[NearestUntried] = NearestUntried
+
+    def __post_init__(self) -> None:
+        shape = Shape(self.horizon, 64, self.actions)
+        counts = ObservedCounts(shape, pooled=True, stage_free=True)
+        self.explorer = self.kind(counts, EveryPair(self.actions, VISITS))
+        self.steps: list[tuple[int, int, float, int]] = []
+
+    def begin(self) -> None:
+        """Count the episode before."""
+        if self.steps:
+            self.explorer.counts.add(Episode.of_steps(self.steps), len(self.steps))
+        self.steps = []
+
+    def choose(self, stage: int, at: int) -> int:
+        """The next step of the way."""
+        if stage == 0:
+            self.explorer.begin(at)
+        return self.explorer.choose(stage, at)
+
+    def told(self, stage: int, at: int, action: int, following: int) -> None:
+        """Learn at once."""
+        super().told(stage, at, action, following)
+        self.explorer.observe(stage, at, action, following)
+        self.steps.append((at, action, 0.0, following))
+
+
+PEERS: dict[str, Callable[[int, int, random.Random], Player]] = {
+    "uniform random": Player,
+    "least tried, epsilon 0.1": LeastTried,
+    "Go-Explore": GoExplore,
+    "nearest untried": Nearest,
+    "nearest untried, expected steps": partial(Nearest, kind=ExpectedSteps),
+}
 
 
 def play(
@@ -149,7 +196,7 @@ def has_all(visits: Counts, keys: list[str], wanted: Pairs) -> bool:
     return wanted <= often
 
 
-def measure(name: str, seeds: int) -> list[dict[str, Any]]:
+def measure(name: str, seeds: int, methods: list[str]) -> list[dict[str, Any]]:
     """Ours first; then the peers with ten times as many episodes."""
     rows = []
     env = WORLDS[name]()
@@ -161,8 +208,9 @@ def measure(name: str, seeds: int) -> list[dict[str, Any]]:
         actions, states = run.target.shape.actions, len({at for at, _ in visited})
         about = {"world": name, "seed": seed}
         rows.append({**about, "method": "covgame", "episodes": run.n_episodes, "states": states})
-        for method, kind in PEERS.items():
-            player = kind(actions, random.Random(seed))
+        print(rows[-1], flush=True)
+        for method in methods:
+            player = PEERS[method](actions, env.horizon, random.Random(seed))
             took = play(env, player, MOST * run.n_episodes, seed, wanted)
             found = len({at for at, _ in player.visits})
             rows.append({**about, "method": method, "episodes": took, "states": found})
@@ -170,19 +218,30 @@ def measure(name: str, seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def main(quick: bool) -> None:
+def main() -> None:
     """Measure and save."""
-    seeds = 1 if quick else 5
-    names = list(WORLDS)[:1] if quick else list(WORLDS)
-    rows = [row for name in names for row in measure(name, seeds)]
-    if not quick:
+    parser = argparse.ArgumentParser(prog="dev.py bench found_states")
+    parser.add_argument("--quick", action="store_true", help="one world, one seed, nothing saved")
+    parser.add_argument("--only", default="", help="worlds whose names contain this")
+    parser.add_argument("--methods", default="", help="peers whose names contain this")
+    asked = parser.parse_args()
+    names = [name for name in WORLDS if any(word in name for word in asked.only.split(","))]
+    names = names[:1] if asked.quick else names
+    methods = [name for name in PEERS if asked.methods in name]
+    rows = [row for name in names for row in measure(name, 1 if asked.quick else 5, methods)]
+    if not asked.quick:
+        measured = {(row["world"], row["method"]) for row in rows}
+        old = _results.read("found_states")["rows"]
+        rows += [row for row in old if (row["world"], row["method"]) not in measured]
+        order = {name: place for place, name in enumerate((*WORLDS, "covgame", *PEERS))}
+        rows.sort(key=lambda row: (order[row["world"]], row["seed"], order[row["method"]]))
         _results.write("found_states", rows, visits=VISITS, most=MOST)
     for method in ("covgame", *PEERS):
         mine = [row for row in rows if row["method"] == method]
         took = [row["episodes"] for row in mine if row["episodes"] is not None]
-        found = np.mean([row["states"] for row in mine])
-        print(f"{method:<26} {np.mean(took) if took else 'never':>8} {found:8.1f}")
+        found = np.mean([row["states"] for row in mine]) if mine else 0.0
+        print(f"{method:<34} {np.mean(took) if took else 'never':>8} {found:8.1f}")
 
 
 if __name__ == "__main__":
-    main("--quick" in sys.argv[1:])
+    main()

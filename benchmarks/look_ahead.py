@@ -66,7 +66,6 @@ def compared(name: str, visits: int, seeds: int) -> dict[str, Any]:
         row[how] = statistics.mean(episodes)
         row[f"error {how}"] = statistics.stdev(episodes) / seeds**0.5
         row[f"ms {how}"] = 1e3 * sum(seconds for _, seconds in found[ahead]) / sum(episodes)
-    row["sights"] = sorted(game.sight for game, _ in found[True])
     return said(row)
 
 
@@ -82,7 +81,6 @@ def by_stages(stages: int) -> dict[str, Any]:
         row[f"us {how}"] = statistics.median(
             1e6 * seconds / (FEW_EPISODES * stages) for _, seconds in runs
         )
-        row[f"sight {how}"] = max(game.sight for game, _ in runs)
     return said(row)
 
 

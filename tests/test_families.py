@@ -26,7 +26,9 @@ def test_examples_and_defaults_build(family: Family) -> None:
         assert built.rewards.max() <= 1
 
 
-@pytest.mark.parametrize("name", ["garnet", "bandit", "ergodic", "twobranch", "lock"])
+@pytest.mark.parametrize(
+    "name", ["garnet", "bandit", "ergodic", "twobranch", "lock", "maze", "digraph"]
+)
 def test_the_seed_decides_everything(name: str) -> None:
     one, same, other = (dense_kernel(world(f"{name}:seed={seed}")) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
@@ -228,3 +230,48 @@ def test_the_horizon_can_be_said_once() -> None:
         cg.make("deepsea:size=6", horizon=7)
     with pytest.raises(cg.BadInput, match="horizon"):
         cg.make("riverswim", horizon=0)
+
+
+def test_mazes_have_one_way_between_cells() -> None:
+    """A spanning tree: 2 (S - 1) open directions, and every cell is reached."""
+    kernel = dense_kernel(world("maze:rows=5,columns=6,horizon=40,seed=3"))[0][:, :, :30]
+    ahead = kernel.argmax(axis=2)
+    moves = ahead != np.arange(30)[:, None]
+    assert moves.sum() == 2 * 29
+    for s, a in np.argwhere(moves):
+        assert ahead[ahead[s, a], (a + 2) % 4] == s
+        assert abs(s // 6 - ahead[s, a] // 6) + abs(s % 6 - ahead[s, a] % 6) == 1
+    reached = {0}
+    for _ in range(30):
+        reached |= set(ahead[list(reached)].ravel().tolist())
+    assert len(reached) == 30
+
+
+def test_mazes_slip_in_all_directions() -> None:
+    sure, slippery = (
+        dense_kernel(world(f"maze:rows=3,columns=3,horizon=2,slip={slip}"))[0] for slip in (0, 0.2)
+    )
+    expected = 0.8 * sure + 0.2 * sure.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(slippery, expected)
+
+
+def test_digraphs_are_strongly_connected_without_loops() -> None:
+    kernel = dense_kernel(world("digraph:nodes=30,actions=2,horizon=2,seed=4"))[0][:, :, :30]
+    ahead = kernel.argmax(axis=2)
+    assert (kernel.max(axis=2) == 1).all()
+    assert (ahead[:, 0] != ahead[:, 1]).all()
+    assert (ahead != np.arange(30)[:, None]).all()
+    for first in range(30):
+        reached = {first}
+        for _ in range(30):
+            reached |= set(ahead[list(reached)].ravel().tolist())
+        assert len(reached) == 30
+
+
+def test_digraphs_slip_to_other_actions() -> None:
+    sure, slippery = (
+        dense_kernel(world(f"digraph:nodes=9,actions=3,horizon=2,slip={slip}"))[0]
+        for slip in (0, 0.3)
+    )
+    expected = 0.7 * sure + 0.3 * sure.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(slippery, expected)

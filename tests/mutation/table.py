@@ -28,6 +28,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "kernels/curiosity.py": ("test_tiny_games.py::test_peers",),
     "kernels/shortest_path.py": ("test_tiny_games.py::test_shortest_paths",),
+    "kernels/expected_steps.py": ("test_nearest_untried.py",),
     "kernels/policies.py": (
         "test_tiny_games.py::test_peers",
         "test_tiny_games.py::test_shortest_paths",

@@ -109,7 +109,7 @@ CHOSEN: dict[str, dict[str, str]] = {
     },
     "GOSPRL": {
         "cells": "GOSPRL, b=0.003",
-        "pairs": "GOSPRL, b=0.03",
+        "pairs": "GOSPRL, b=0.003",
     },
     "Learn2Explore (MOCA)": {
         "cells": "Learn2Explore (MOCA), b=0.003",
@@ -124,7 +124,7 @@ CHOSEN: dict[str, dict[str, str]] = {
     },
     "EntGame": {
         "cells": "EntGame, by stage, b=0.03",
-        "pairs": "EntGame, by pair, b=0.003",
+        "pairs": "EntGame, by pair, b=0",
     },
     "MaxEnt Frank-Wolfe": {
         "cells": "MaxEnt Frank-Wolfe, by stage, sigma=0.1",
@@ -136,7 +136,7 @@ CHOSEN: dict[str, dict[str, str]] = {
     },
     "UCBVI": {
         "cells": "UCBVI, by stage, b=0.3",
-        "pairs": "UCBVI, by pair, b=0.003",
+        "pairs": "UCBVI, by stage, b=0.003",
     },
 }
 """The form of every peer by kind of target; a test compares it with the tuning's results."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from covgame.baselines.ent_game import EntGame
+from covgame.baselines.nearest_untried import ExpectedSteps, NearestUntried
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.ucbvi import UCBVI
@@ -16,6 +17,7 @@ from covgame.comparison.starting import (
     play_game,
     play_gosprl,
     play_known,
+    play_nearest,
     play_own,
     play_stages,
     practical,
@@ -33,7 +35,8 @@ __all__ = ["DELTA", "FORMS", "METHODS", "OURS", "SCALED", "Method", "is_own", "m
 
 APART = "covgame, stages apart"
 PAPER = "CovGame, paper"
-PRACTICAL_WITH_TARGET = ("GOSPRL", "Learn2Explore (MOCA)")
+NEAREST, EXPECTED = "nearest untried", "nearest untried, expected steps"
+PRACTICAL_WITH_TARGET = ("GOSPRL", NEAREST, EXPECTED, "Learn2Explore (MOCA)")
 PRACTICAL_WITHOUT_TARGET = (
     *("RF-Express", "RF-UCRL", "EntGame", "MaxEnt Frank-Wolfe", "RF-RL-Explore", "UCBVI"),
     "uniform random",
@@ -84,6 +87,8 @@ _METHODS = [
     Method(MAJORITY, True, our_game(WeightedMajority())),
     Method(GOSPRL_APART, True, play_gosprl(b=0.03, borrowing=False)),
     Method("GOSPRL, paper", True, play_gosprl(DELTA)),
+    Method(NEAREST, True, play_nearest(NearestUntried)),
+    Method(EXPECTED, True, play_nearest(ExpectedSteps)),
     Method("Learn2Explore (MOCA), paper", True, play_stages(DELTA)),
     Method("RF-UCRL, authors' code by stage", False, published(
         lambda: RFUCRL(DELTA, clips=False))),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from covgame.baselines import learn2explore
 from covgame.baselines.gosprl import NearestGoal, gosprl
 from covgame.baselines.known_model import FlowPolicy, adaptive
+from covgame.baselines.nearest_untried import NearestUntried, OfTarget
 from covgame.baselines.peer import Peer
 from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
@@ -16,7 +17,14 @@ from covgame.game.own import with_own
 from covgame.game.planner import Optimism, OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.peers import GamesPlayer, GoalsPlayer, PeerPlayer, Player, RoundsPlayer
+from covgame.players.peers import (
+    ExplorerPlayer,
+    GamesPlayer,
+    GoalsPlayer,
+    PeerPlayer,
+    Player,
+    RoundsPlayer,
+)
 from covgame.players.plain import PlainPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
@@ -101,6 +109,17 @@ def play_gosprl(delta: float | None = None, b: float = 0.0, *, borrowing: bool =
         )
         planner, source = NearestGoal(delta, b), SimulatedSource(model, seed)
         return GoalsPlayer(game, planner, source, replans=delta is None)
+
+    return start
+
+
+def play_nearest(kind: type[NearestUntried]) -> Start:
+    """The explorer that walks to the nearest pair that lacks visits; stages share as ours do."""
+
+    def start(model: TabularMDP, target: Target, seed: int) -> Player:
+        pooled = model.transitions.stationary
+        counts = Counts(target.shape, pooled=pooled, borrowing=True)
+        return ExplorerPlayer(kind(counts, OfTarget(target)), SimulatedSource(model, seed))
 
     return start
 

@@ -37,7 +37,7 @@ class Optimism(Protocol):
         observed: FloatArray,
         best: FloatArray,
         remaining: float,
-        stages_left: int,
+        stages_left: int = 1,
     ) -> FloatArray:
         """Q_h per pair.
 
@@ -72,7 +72,7 @@ class PaperOptimism:
         observed: FloatArray,
         best: FloatArray,
         remaining: float,
-        stages_left: int,
+        stages_left: int = 1,
     ) -> FloatArray:
         del best, remaining, stages_left  # the paper clips at 1
         b = 8 * self.beta(observed)
@@ -122,7 +122,7 @@ class RangeAwareOptimism:
         observed: FloatArray,
         best: FloatArray,
         remaining: float,
-        stages_left: int,
+        stages_left: int = 1,
     ) -> FloatArray:
         b, b_range = (np.full_like(observed, b) for b in self.bonus_at(stages_left))
         bonus = _bonus(variance, b, b_range, observed, remaining)

@@ -23,7 +23,7 @@ from covgame import waiting
 
 KERNELS = (
     *("adversary", "by_counts", "compiling", "confidence", "curiosity", "draws", "episodes"),
-    *("layout", "planner", "policies", "replanner", "shortest_path", "tables"),
+    *("expected_steps", "layout", "planner", "policies", "replanner", "shortest_path", "tables"),
     "warming",
 )
 SOURCES = (

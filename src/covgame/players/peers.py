@@ -9,8 +9,9 @@ import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
 from covgame.baselines.gosprl import CLOSE, MOST_ROUNDS, NearestGoal
+from covgame.baselines.nearest_untried import NearestUntried
 from covgame.baselines.peer import Mixture, Peer, Rollout
-from covgame.episodes import Block, as_block
+from covgame.episodes import Block, Episode, as_block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.kernels import layout
@@ -194,6 +195,46 @@ class RoundsPlayer:
         pairs = block.state * self.counts.shape.actions + block.action
         self.game.tell_cells((np.arange(len(pairs)) * self.counts.shape.pairs + pairs).tolist())
         return block
+
+
+class ExplorerPlayer:
+    """Plays an explorer that chooses each action when it is due."""
+
+    def __init__(self, explorer: NearestUntried, source: SimulatedSource) -> None:
+        self.explorer, self.counts, self.source = explorer, explorer.counts, source
+
+    @property
+    def finished(self) -> bool:
+        return self.explorer.requirements.covered
+
+    def play(self, episodes: int) -> Block:
+        """At most so many episodes, fewer if that covers the target."""
+        first, played = self.counts.n_episodes, list[Episode]()
+        while len(played) < min(episodes, BLOCK) and not self.finished:
+            played.append(self._play_once())
+        return as_block(first, played)
+
+    def _play_once(self) -> Episode:
+        """Fill a table of actions as the episode gets there."""
+        explorer, (_, S, A) = self.explorer, self.counts.shape.hsa
+        table = np.zeros(self.counts.shape.hs, dtype=np.int64)
+
+        def begin(state: int) -> None:
+            explorer.begin(state)
+            table[0, state] = explorer.choose(0, state)
+
+        def step(cell: int, successor: int) -> None:
+            stage, pair = divmod(cell, S * A)
+            explorer.observe(stage, *divmod(pair, A), successor)
+            table[stage + 1, successor] = explorer.choose(stage + 1, successor)
+
+        episode = self.source.play(Policy(table, A, begin), self.counts.n_episodes, step)
+        last = len(episode) - 1  # the source reports no step after which the episode is over
+        explorer.observe(
+            last, int(episode.state[last]), int(episode.action[last]), int(episode.next_state[last])
+        )
+        self.counts.add(episode, len(episode))
+        return episode
 
 
 def episodes_to_cover(
