@@ -12,7 +12,7 @@ import covgame as cg
 def main() -> None:
     """Where the car has been, position from left to right, velocity from bottom to top."""
     car = gymnasium.make("MountainCar-v0")
-    run = cg.cover(car, "uniform:3/pair", states=cg.bins(12, 8), max_episodes=60)
+    run = cg.cover(car, "uniform:3/pair", states=cg.bins(12, 8), max_episodes=60, seed=1)
     print(run.to_text())
     visits = np.zeros((12, 8), dtype=np.int64)
     for label, n in zip(run.names.states or [], run.counts.visits.sum(axis=(0, 2)), strict=False):

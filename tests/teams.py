@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from covgame.types import Policy
-from covgame.workers.jobs import Job, Lost, News, Report, Team
+from covgame.workers.messages import Job, Lost, NewStates, Report, Team
 
 SLOW = 40
 """So many episodes take a worker a while."""
@@ -75,9 +75,11 @@ def right(states: int = 8, horizon: int = 6) -> Policy:
     return Policy.deterministic(np.ones((horizon, states), dtype=np.int64), 2)
 
 
-def job_for(number: int, *, episodes: int = 1, seed: int = 3, news: News | None = None) -> Job:
+def job_for(
+    number: int, *, episodes: int = 1, seed: int = 3, new_states: NewStates | None = None
+) -> Job:
     tickets = range(100 * number, 100 * number + episodes)
-    return Job(number, seed, tickets, right(), news or News())
+    return Job(number, seed, tickets, right(), new_states=new_states or NewStates())
 
 
 def reports(team: Team, count: int) -> list[Any]:

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import covgame as cg
 from covgame.episodes import Block
-from covgame.game.growth import FEW_RANDOM, random_episodes
+from covgame.game.growth import FEW_LOOKS, LEAST_LOOKS_RANDOM, look_episodes
 from covgame.pac.aliasing import Ways, _Pair
 from covgame.runs.opening import resume
 from covgame.types import FloatArray, IntArray
@@ -165,7 +165,7 @@ def test_a_run_names_the_states_to_split(house: str) -> None:
 def test_models_are_markov_by_definition() -> None:
     run = cg.cover("chain:states=4,horizon=6", "uniform:2/pair")
     answer = run.to_dict()
-    assert (answer["aliased"], answer["by_chance"], answer["warning"]) == ([], None, None)
+    assert (answer["aliased"], answer["second_look"], answer["warning"]) == ([], None, None)
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -205,34 +205,37 @@ class Trapdoor:
         return self.state, 0.0, False
 
 
-def test_chance_finds_what_covering_did_not_look_for() -> None:
-    """What was seen is covered at once; chance finds the attic, and that is covered as well."""
-    run = cg.cover(Trapdoor(), "uniform:1/pair", seed=1)
-    chance = run.growth.by_chance
+def test_a_second_look_finds_what_covering_did_not_look_for() -> None:
+    """What was seen is covered at once; the second look finds the attic, which is covered, too."""
+    runs = [cg.cover(Trapdoor(), "uniform:1/pair", seed=seed) for seed in range(10)]
+    run = next(run for run in runs if run.to_dict()["second_look"]["new_states"])
+    chance = run.growth.second_look
     assert chance is not None
     assert run.covered
     assert chance.new_states == 1
     assert chance.new_rows == 2
-    assert chance.in_vain == random_episodes(run.n_episodes - chance.in_vain) == 1
+    before = run.n_episodes - chance.in_vain
+    assert chance.in_vain == look_episodes(before, is_random=True) == LEAST_LOOKS_RANDOM
     assert run.names.state(1) == "attic"
     planned = run.n_episodes - chance.episodes
     text = run.to_text()
-    assert f"{run.n_episodes} ({planned} planned, {chance.episodes} random; " in text
-    assert "of random actions looked for further states and found 1 new state and 2 new" in text
+    assert f"{run.n_episodes} ({planned}, then {chance.episodes} for a second look; " in text
+    assert "looked for further states and found 1 new state and 2 new" in text
     assert run.to_dict()["episodes_planned"] == planned
-    assert run.to_dict()["by_chance"]["episodes"] == chance.episodes
+    assert run.to_dict()["second_look"]["episodes"] == chance.episodes
 
 
 @pytest.mark.parametrize(
-    ("episodes", "random"),
+    ("episodes", "looks"),
     [(0, 1), (1, 1), (10, 1), (11, 2), (40, 4), (50, 5), (100, 5), (101, 6), (1000, 50)],
 )
-def test_random_episodes_follow_the_length_of_the_run(episodes: int, random: int) -> None:
-    """A tenth up to five; a twentieth where that is more."""
-    assert random_episodes(episodes) == random
+def test_the_second_look_follows_the_length_of_the_run(episodes: int, looks: int) -> None:
+    """A tenth up to five; a twentieth where that is more; three where transitions are random."""
+    assert look_episodes(episodes, is_random=False) == looks
+    assert look_episodes(episodes, is_random=True) == max(3, looks)
 
 
-def test_a_run_of_ten_episodes_is_not_half_random() -> None:
+def test_the_second_look_is_not_half_of_a_run_of_ten_episodes() -> None:
     class Corridor:
         actions, horizon = 2, 6
 
@@ -245,24 +248,24 @@ def test_a_run_of_ten_episodes_is_not_half_random() -> None:
             return self.at, 0.0, False
 
     run = cg.cover(Corridor, "uniform:4/pair")
-    planned = run.n_episodes - run.n_random
+    planned = run.n_episodes - run.n_looks
     assert 6 <= planned <= 20
-    assert run.n_random == math.ceil(planned / 10)
+    assert run.n_looks == math.ceil(planned / 10)
 
 
-def test_chance_takes_a_twentieth(house: str) -> None:
+def test_the_second_look_takes_a_twentieth(house: str) -> None:
     run = cg.cover(house, "uniform:500/pair")
-    chance = run.growth.by_chance
+    chance = run.growth.second_look
     assert chance is not None
     directed = run.n_episodes - chance.episodes
-    assert chance.episodes == chance.in_vain == math.ceil(directed / 20) > FEW_RANDOM
+    assert chance.episodes == chance.in_vain == math.ceil(directed / 20) > FEW_LOOKS
     assert "looked for further states and found nothing new" in run.to_text()
 
 
-def test_a_budget_need_not_suffice_for_chance(house: str, tmp_path: Path) -> None:
+def test_a_budget_need_not_suffice_for_a_second_look(house: str, tmp_path: Path) -> None:
     """Covered is covered; who has more to spend goes on looking."""
     whole = cg.cover(house, "uniform:5/pair")
-    assert whole.growth.by_chance is not None
+    assert whole.growth.second_look is not None
     budget = whole.n_episodes - 2
     run = cg.cover(house, "uniform:5/pair", out=tmp_path / "run", max_episodes=budget)
     assert (run.covered, run.stopped, run.n_episodes) == (True, "covered", budget)

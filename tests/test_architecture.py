@@ -38,8 +38,8 @@ MAY_IMPORT = {
     "pac": BASE | {"mdp", "targets", "flow", "game", "kernels"},
     "sources": BASE | {"mdp", "targets", "game", "kernels"},
     "baselines": BASE | {"mdp", "targets", "flow", "game", "kernels", "pac", "sources"},
-    "workers": BASE | {"sources"},
-    "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines", "workers"},
+    "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines"},
+    "workers": BASE | {"game", "sources", "players"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "store": BASE | {"game", "targets"},
     "data": BASE

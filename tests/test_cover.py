@@ -152,7 +152,9 @@ def test_what_is_left_is_the_lp_of_the_remainder() -> None:
 
 def test_what_is_left_of_a_large_world_is_bounded() -> None:
     run = start(
-        "garnet:states=40,actions=4,horizon=25", "uniform:3", CoverSettings(max_episodes=2000)
+        "garnet:states=40,actions=4,horizon=25,stationary=true",
+        "uniform:3",
+        CoverSettings(max_episodes=400),
     )
     for _ in play(run):
         pass

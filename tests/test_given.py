@@ -133,7 +133,7 @@ def test_a_run_that_was_killed_at_once_has_its_data(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="counted again"):
         again = cg.resume(tmp_path / "run", env=Door)
     assert again.n_episodes == whole.n_episodes
-    assert again.growth.by_chance == whole.growth.by_chance
+    assert again.growth.second_look == whole.growth.second_look
     assert (again.counts.visits == whole.counts.visits).all()
 
 
@@ -143,7 +143,7 @@ def test_discovered_states_are_recognised(tmp_path: Path) -> None:
     run = cg.cover(Door, "uniform:30/pair", start_from=tmp_path / "first", seed=5)
     assert run.names.states == first.names.states
     assert run.covered
-    chance = run.growth.by_chance
+    chance = run.growth.second_look
     assert chance is not None
     assert run.n_episodes == chance.episodes  # nothing but a look whether there is more
 
@@ -217,7 +217,7 @@ def test_who_broke_an_episode_off_has_still_seen_where_it_led(tmp_path: Path) ->
         }
 
 
-def test_agreement_of_stages_is_what_steps_in_random_order_would_show() -> None:
+def test_agreement_of_stages_is_what_steps_in_looks_order_would_show() -> None:
     """Averaged over many orders, one by one comes to what all at once says."""
     rng, shape = np.random.default_rng(0), cg.Shape(3, 3, 1)
     cells, successors = rng.integers(0, shape.cells - 3, 300), rng.integers(0, 3, 300)

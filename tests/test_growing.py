@@ -44,8 +44,8 @@ def test_transitions_are_covered_when_and_only_when_a_recount_says_so(
     assert run.covered
     assert run.uncovered == run.uncovered_transitions == []
     assert transitions_hold(episodes, 3, count)
-    assert run.growth.by_chance is not None
-    last = len(episodes) - run.growth.by_chance.in_vain  # then it looks further for a while
+    assert run.growth.second_look is not None
+    last = len(episodes) - run.growth.second_look.in_vain  # then it looks further for a while
     assert not transitions_hold(episodes[: last - 1], 3, count)  # and it stops at once
     times, _ = moves_of(episodes, 3)
     assert run.transitions is not None
@@ -283,8 +283,8 @@ def test_groups_are_looked_for() -> None:
     assert run.counts.visits.sum(axis=0)[acted_in].min() >= 1
     unsought = cg.cover(Door, cg.groups(lambda state, action: None, 30, tries=0))
     assert unsought.covered
-    assert unsought.growth.by_chance is not None
-    assert unsought.n_episodes == 1 + unsought.growth.by_chance.episodes
+    assert unsought.growth.second_look is not None
+    assert unsought.n_episodes == 1 + unsought.growth.second_look.episodes
 
 
 def coverage_with(env: Any, path: Path) -> cg.Coverage:

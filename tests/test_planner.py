@@ -108,7 +108,8 @@ def test_range_aware_optimism_with_a_valid_constant_dominates_and_is_tighter(
     counts, reward = sixty_random_episodes(world, seed)
     paper = PaperOptimism(world.shape, 0.05)
     valid = 8 * float(paper.beta(np.array([60.0]))[0])
-    upper = upper_values(RangeAwareOptimism(valid, promise=1.0), counts, reward)
+    optimism = RangeAwareOptimism(valid, promise=1.0, path_bonus=math.inf)
+    upper = upper_values(optimism, counts, reward)
     truth = dp.backward_induction(world.transitions, reward).values
     assert (upper >= truth - 1e-12).all()
     assert (upper <= np.flip(np.cumsum(np.flip(reward.max(axis=(1, 2)))))[:, None] + 1e-12).all()

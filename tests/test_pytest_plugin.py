@@ -34,7 +34,7 @@ class Lamp(RuleBasedStateMachine):
         return self.level
     @rule()
     def press(self):
-        self.level = (self.level + 1) % 4
+        self.level = min(self.level + 1, 3)
     @precondition(lambda self: self.level == 3)
     @rule()
     def shake(self):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import covgame as cg
-from covgame.players.team import TeamPlayer
-from covgame.workers.desk import Recipe
-from covgame.workers.jobs import Lost
+from covgame.workers.messages import Lost
 from covgame.workers.on_ray import RayTeam
+from covgame.workers.player import TeamPlayer
+from covgame.workers.worker import Recipe
 from tests.rooms import whatever_is_said
 from tests.teams import SLOW, WORLDS, job_for, reports, seeds_of
 

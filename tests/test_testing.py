@@ -247,7 +247,7 @@ def test_random_arguments_of_plain_actions_are_the_same_when_a_sequence_is_short
     class Dice(Counter):
         @action
         def roll(self, dice: random.Random) -> None:
-            if self.n == 4 and dice.random() < 0.2:
+            if self.n == 4 and dice.random() < 0.3:
                 raise ValueError("unlucky")
 
     with pytest.raises(ValueError, match="unlucky") as caught:

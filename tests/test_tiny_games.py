@@ -101,7 +101,8 @@ def planned_values(game: Game) -> FloatArray:
             best = np.repeat(counts.best_after(h, values[h + 1]), A)
             best[counts.successors(h) != 1] = 0.0
             variance = np.maximum(square - mean * mean, 0.0)
-            q = optimism.upper_q(reward[h].ravel(), mean, variance, observed, best, remaining)
+            about = (reward[h].ravel(), mean, variance, observed, best, remaining)
+            q = optimism.upper_q(*about, H - 1 - h)
         values[h] = q.reshape(S, A).max(axis=1)
         remaining += float(reward[h].max())
     return values[:-1]

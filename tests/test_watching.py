@@ -117,7 +117,7 @@ def test_a_covering_run_says_the_hardest_row_in_words() -> None:
 def test_the_first_episode_is_too_early_for_an_estimate() -> None:
     run = start(cg.make(Machine), "uniform:900/pair", CoverSettings())
     next(play(run))
-    words = "1 episode; 2 of 4 pairs not reached; too early to estimate"
+    words = "1 episode; 1 of 4 pairs not reached; too early to estimate"
     assert run.outlook().words == words
 
 

@@ -23,16 +23,17 @@ from covgame.comparison.measures import priced, world
 from covgame.episodes import Episode
 from covgame.errors import BadInput, EnvironmentFailed, MissingExtra
 from covgame.failures import Failure
-from covgame.players.team import TeamPlayer
 from covgame.runs.coverage import Coverage
 from covgame.sources.environments import make
-from covgame.sources.states import label_of_key
+from covgame.sources.states import DiscoveredStates, label_of_key
 from covgame.workers import on_ray
-from covgame.workers.desk import Desk, Recipe, renumbered
-from covgame.workers.jobs import Job, Lost, News, Report, Stop
 from covgame.workers.local import LocalTeam
+from covgame.workers.messages import Job, Lost, NewStates, Report, Stop
+from covgame.workers.numbering import Numbering
 from covgame.workers.on_ray import RayTeam
+from covgame.workers.player import PLAYED_PER_WORKER, TeamPlayer
 from covgame.workers.sizing import MOST_EACH, Pace
+from covgame.workers.worker import Recipe, Worker
 from tests.rooms import whatever_is_said
 from tests.teams import SLOW, WORLDS, LikeRay, job_for, reports, right, seeds_of
 
@@ -97,8 +98,8 @@ def test_a_worker_plays_what_one_process_would(kind: str, hired: Callable[..., A
     assert any(one.cut_short for one in played)
     assert any(one.ended_in is not None and not one.cut_short for one in played)
     assert all(same(*pair) for pair in zip(report.outcomes, played, strict=True))
-    assert (report.known, list(report.keys)) == (0, here.state_keys)
-    assert list(report.labels) == here.state_labels
+    assert list(report.new_states.keys) == here.state_keys
+    assert list(report.new_states.labels) == here.state_labels
     masks = {state: mask.tolist() for state, mask in report.masks}
     assert here.allowed is not None
     assert masks == {state: here.allowed[state].tolist() for state in masks}
@@ -106,21 +107,19 @@ def test_a_worker_plays_what_one_process_would(kind: str, hired: Callable[..., A
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_jobs_come_back_in_order_and_known_states_by_number(
+def test_jobs_come_back_in_order_and_states_are_announced_once(
     kind: str, hired: Callable[..., Any]
 ) -> None:
     team = hired(kind, "Rooms")
-    keys, labels = ['["room", 2]', '["room", 0]'], ["two", "nought"]
-    team.send(0, job_for(0))
-    team.send(0, job_for(1, episodes=9, news=News(0, keys, labels)))
-    team.send(0, job_for(2, episodes=9, news=News(2, ['["room", 1]'], ["one"])))
-    first, second, third = reports(team, 3)
-    assert [one.job for one in (first, second, third)] == [0, 1, 2]
-    assert {one.state[0] for one in second.outcomes} == {1}  # it begins in room 0
-    assert second.keys[0] == '["room", 1]'
-    assert (second.known, third.known) == (2, 3)
-    assert '["room", 1]' not in third.keys
-    assert {int(state) for one in third.outcomes for state in one.state[1:2]} <= {1, 2}
+    team.send(0, job_for(0, new_states=NewStates(['["room", 2]', '["room", 0]'], ["two", "none"])))
+    team.send(0, job_for(1, episodes=30, new_states=NewStates(['["room", 7]'], ["seven"])))
+    team.send(0, job_for(2, episodes=30))
+    found = reports(team, 3)
+    assert [one.job for one in found] == [0, 1, 2]
+    announced = [key for one in found for key in one.new_states.keys]
+    assert announced[:2] == ['["room", 2]', '["room", 0]']
+    assert len(set(announced)) == len(announced) >= 5
+    assert all(one.state[0] == 1 for report in found for one in report.outcomes)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -181,15 +180,27 @@ def test_a_step_that_hangs_is_a_failure_with_its_way(
     assert sum(isinstance(one, Episode) for one in report.outcomes) == 3
 
 
-def test_new_states_get_the_numbers_of_who_plans() -> None:
-    desk = Desk(recipe("Rooms").open())
-    report = desk.play(job_for(0, episodes=5))
-    numbers = [10 + state for state in range(len(report.keys))]
-    before, after = report.outcomes[0], renumbered(report, numbers)[0]
-    assert isinstance(before, Episode)
-    assert isinstance(after, Episode)
-    assert (after.state == before.state + 10).all()
-    assert ((after.next_state < 0) == (before.next_state < 0)).all()
+def test_states_have_the_same_names_on_both_sides() -> None:
+    """Two processes number the same rooms in another order."""
+    worker, here = Worker(recipe("Rooms").open()), recipe("Rooms").open()
+    assert isinstance(here.states, DiscoveredStates)
+    here.states.number_of_key('["room", 3]')
+    numbering = Numbering(here.states)
+    report = worker.play(job_for(0, episodes=30, new_states=numbering.announce()))
+    here.states.number_of_key('["room", 9]')  # heard of from another worker
+    numbering.take(report.new_states)
+    theirs = worker.source.states
+    assert isinstance(theirs, DiscoveredStates)
+    for before in report.outcomes:
+        assert isinstance(before, Episode)
+        after = numbering.of_episode(before)
+        for mine, other in zip(after.state.tolist(), before.state.tolist(), strict=True):
+            assert here.states.keys[mine] == theirs.keys[other]
+        assert ((after.next_state < 0) == (before.next_state < 0)).all()
+    again = worker.play(job_for(1, new_states=numbering.announce()))
+    assert list(again.new_states.keys) == ['["room", 9]']
+    assert sorted(theirs.keys) == sorted(here.states.keys)
+    assert theirs.keys != here.states.keys
 
 
 # -------------------------------------------------------------------------- runs with workers
@@ -200,13 +211,13 @@ class InOrder:
 
     size = 1
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk, self.done = desk, list[tuple[int, Report | Lost]]()
+    def __init__(self, worker: Worker) -> None:
+        self.worker, self.done = worker, list[tuple[int, Report | Lost]]()
         self.jobs: list[Job] = []
 
     def send(self, worker: int, job: Job) -> None:
         self.jobs.append(job)
-        self.done.append((worker, self.desk.play(job)))
+        self.done.append((worker, self.worker.play(job)))
 
     def wait(self, seconds: float) -> list[tuple[int, Report | Lost]]:
         del seconds
@@ -226,7 +237,7 @@ def team_run(tmp_path: Path, env: str = "Rooms", **how: Any) -> Coverage:
 
 def test_states_are_numbered_as_they_arrive(tmp_path: Path) -> None:
     run = team_run(tmp_path, workers=1, out=None, max_episodes=0)
-    source, team = run.source, InOrder(Desk(recipe("Rooms").open()))
+    source, team = run.source, InOrder(Worker(recipe("Rooms").open()))
     assert not isinstance(source, cg.SimulatedSource)
     player = TeamPlayer(run.game, source, run.growth, team, each=1, ahead=0)
     block = player.play(50)
@@ -236,6 +247,74 @@ def test_states_are_numbered_as_they_arrive(tmp_path: Path) -> None:
     assert seen == sorted(seen)
     assert source.state_labels is not None
     assert source.state_labels[:2] == ["(room, 0)", "(room, 1)"]
+
+
+class InTurn:
+    """A team that plays here, one job after the other, and notes what was under way."""
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self.workers, self.size = workers, len(workers)
+        self.waiting: list[tuple[int, Job]] = []
+        self.jobs: list[tuple[int, Job]] = []
+
+    def send(self, worker: int, job: Job) -> None:
+        self.waiting.append((worker, job))
+        self.jobs.append((worker, job))
+
+    def wait(self, seconds: float) -> list[tuple[int, Report | Lost]]:
+        del seconds
+        (worker, job), self.waiting = self.waiting[0], self.waiting[1:]
+        return [(worker, self.workers[worker].play(job))]
+
+    def close(self) -> None: ...
+
+
+def test_workers_plan_on_copies_that_hear_of_all_episodes() -> None:
+    run = cg.cover(recipe_class("Rooms"), "uniform:40/pair", max_episodes=0)
+    source, team = run.source, InTurn([Worker(recipe("Rooms").open()) for _ in range(3)])
+    assert not isinstance(source, cg.SimulatedSource)
+    player = TeamPlayer(run.game, source, run.growth, team, each=1)
+    most = 0
+    while not player._over():
+        player.play(1)
+        assert len(team.waiting) <= 1 + run.game.counts.n_episodes // PLAYED_PER_WORKER
+        most = max(most, len(team.waiting))
+    assert most == 2  # the third is being played
+    assert all(job.policy is None for _, job in team.jobs)
+    copies = [worker for worker, job in team.jobs if job.game is not None]
+    assert set(copies) == {0, 1, 2}
+    assert len(copies) < len(team.jobs) / 4
+    assert isinstance(source.states, DiscoveredStates)
+    visits = run.game.counts.visits.sum(axis=0)
+    for number, worker in enumerate(team.workers):
+        copied, states = worker.player, worker.source.states
+        assert copied is not None
+        assert isinstance(states, DiscoveredStates)
+        assert copied.game.preference_seed == (number or None)
+        untold = [*player.workers[number].untold]  # and what was sent with a job that waits
+        untold += [one for other, job in team.waiting if other == number for one in job.told]
+        own = [
+            one
+            for arrived in [*player.inbox, *player.held]
+            if arrived.worker is player.workers[number]
+            for one in arrived.outcomes
+            if isinstance(one, Episode)
+        ]
+        n_episodes = run.game.counts.n_episodes + len(own) - len(untold)
+        assert copied.game.counts.n_episodes == n_episodes
+        counted = copied.game.counts.visits.sum(axis=0)
+        for state, key in enumerate(source.states.keys):
+            for action in range(2):
+                told, known = (
+                    sum(int(((e.state == state) & (e.action == action)).sum()) for e in episodes)
+                    for episodes in (untold, own)
+                )
+                theirs = states.keys.index(key)
+                assert counted[theirs, action] == visits[state, action] + known - told
+
+
+def recipe_class(world: str) -> Any:
+    return getattr(importlib.import_module("team_worlds"), world)
 
 
 def test_a_run_with_workers_covers_and_counts_again_to_the_same(tmp_path: Path) -> None:
@@ -298,23 +377,22 @@ def test_what_fails_again_and_again_stops_the_run(tmp_path: Path) -> None:
     assert len(cg.load(tmp_path / "run", trust=True).failures) >= 3
 
 
-def test_chance_has_its_share_of_random_episodes(
+def test_only_its_own_episodes_are_told_during_a_second_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was planned and comes late is told when it is not chance's turn, and never as chance."""
     told: list[tuple[bool, bool]] = []
     count = TeamPlayer._count
 
-    def note(self: TeamPlayer, flight: Any, episode: Episode) -> Episode:
-        told.append((self.growth.leaves_to_chance(self.game), flight.by_chance))
-        return count(self, flight, episode)
+    def note(self: TeamPlayer, arrived: Any, episode: Episode) -> Episode:
+        told.append((self.growth.is_second_look(self.game), arrived.job.second_look))
+        return count(self, arrived, episode)
 
     monkeypatch.setattr(TeamPlayer, "_count", note)
     run = team_run(tmp_path, workers=3)
     assert run.covered
-    assert run.growth.by_chance is not None
-    assert run.growth.by_chance.episodes == sum(turn for turn, _ in told) >= 1
-    assert all(by_chance for turn, by_chance in told if turn)
+    assert run.growth.second_look is not None
+    assert run.growth.second_look.episodes == sum(turn for turn, _ in told) >= 1
+    assert all(looks for turn, looks in told if turn)
 
 
 def test_a_killed_driver_takes_its_workers_along_and_the_run_goes_on(tmp_path: Path) -> None:

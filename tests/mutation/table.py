@@ -42,14 +42,16 @@ TESTS: dict[str, tuple[str, ...]] = {
     "pac/tasks.py": (*PAPER, "test_certified_by_hand.py"),
     "pac/*": PAPER,
     "game/presets.py": ("test_planner.py",),
-    "game/planner.py": ("test_planner.py",),
+    "game/planner.py": (
+        "test_planner.py",
+        "test_lookahead.py::test_bonuses_along_a_path_are_bounded",
+    ),
     "game/adversary.py": ("test_adversary.py", "test_tiny_games.py::test_asked_and_told"),
     "game/counts.py": ("test_counts.py", "test_tiny_games.py::test_asked_and_told"),
     "game/successors.py": ("test_counts.py", "test_tiny_games.py::test_asked_and_told"),
-    "game/sight.py": (
-        "test_sight.py::test_how_far_the_first_plans_look",
-        "test_sight.py::test_when_to_look_further",
-        "test_sight.py::test_steps_in_vain_by_hand",
+    "game/lookahead.py": (
+        "test_lookahead.py::test_depths",
+        "test_lookahead.py::test_the_depth_by_hand",
     ),
     "game/progress.py": ("test_progress.py",),
     "game/batches.py": ("test_progress.py",),
@@ -126,7 +128,7 @@ QUICK = [
     ("game/planner.py", "8 * self.beta(observed)", "2 * self.beta(observed)"),
     ("game/adversary.py", "(math.sqrt(2) - 1) / (math.e - 2)", "(math.sqrt(2) + 1) / (math.e - 2)"),
     ("game/presets.py", "delta / 2, scale", "delta, scale"),
-    ("game/sight.py", "in_vain >= sight", "in_vain > sight"),
+    ("game/planner.py", "self.path_bonus / stages_left)", "self.path_bonus)"),
     ("flow/polytope.py", "value.append(-probability)", "value.append(probability)"),
 ]
 """(files, old text, new text): what a guarantee rests on, in half a minute."""

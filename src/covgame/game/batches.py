@@ -6,13 +6,14 @@ planned one after the other on *anticipated* visits does not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from covgame.game.adversary import anticipated_weights
+from covgame.game.counts import Counts
 from covgame.game.game import Game
-from covgame.game.rehearsal import PlanFor, guessed_kernel, imagined, rehearsed, revises
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
@@ -20,6 +21,10 @@ from covgame.types import FloatArray, Policy
 
 DRAWN = 6
 """The stream of random numbers for what to try where nobody has."""
+
+
+PlanFor = Callable[[FloatArray], Policy]
+"""From the weights of rows to a policy."""
 
 
 def plan_batch(
@@ -44,10 +49,9 @@ class _Departed:
 class UnderWay:
     """What was planned and has not come back: whoever plans next counts on it.
 
-    With ``anticipates`` False everybody gets the plan on what was counted, whatever is under way.
-    With ``handed_out`` policies are rehearsed where one process would plan anew on the way, and
-    differ from each other where they try what nobody has tried: nothing can be expected of that,
-    so that all would do the same, and one of them would do it again and again.
+    With ``anticipates`` False each plan is made on what was counted, whatever is under way.
+    With ``handed_out`` policies differ from each other where they try an untried action: nothing
+    can be expected of that, so they would all do the same.
     """
 
     def __init__(
@@ -65,15 +69,11 @@ class UnderWay:
     def plan(self, ticket: int, episodes: int, kernel: Transitions | None = None) -> Policy:
         """The policy for so many episodes, under way as ``ticket`` until they ``arrive``."""
         game = self.game
-        rehearses = self.handed_out and revises(game)
-        if kernel is None and (rehearses or self.departed):
+        if kernel is None and self.departed:
             kernel = guessed_kernel(game.counts)
-        weights, collected = self._expected(kernel)
-        if rehearses and kernel is not None:
-            policy = rehearsed(imagined(game, weights, collected), self.plan_for, kernel)
-        else:
-            policy = self.plan_for(weights)
-        if rehearses or (self.handed_out and self.departed):
+        weights = self._expected_weights(kernel)
+        policy = self.plan_for(weights)
+        if self.handed_out and self.departed:
             policy = self._drawn_where_nobody_tried(policy, weights, ticket)
         self.departed[ticket] = _Departed(policy, episodes, game.target, np.zeros(0))
         return policy
@@ -102,15 +102,15 @@ class UnderWay:
             total += one.gains * one.episodes
         return total
 
-    def _expected(self, kernel: Transitions | None) -> tuple[FloatArray, FloatArray]:
-        """The weights to plan for, and the visits that they are about; as counted, if none is."""
+    def _expected_weights(self, kernel: Transitions | None) -> FloatArray:
+        """The weights to plan for; as counted, if nothing is under way."""
         game = self.game
         if self.departed and self.anticipates:
             collected = self.anticipated(kernel)
             weights = anticipated_weights(game.adversary, game.target, game.state, collected)
             if weights.any():
-                return weights, collected
-        return game.state.weights, game.collected
+                return weights
+        return game.state.weights
 
     def _drawn_where_nobody_tried(self, policy: Policy, weights: FloatArray, ticket: int) -> Policy:
         """Other actions for every ticket and stage, where a plan tries something new.
@@ -132,8 +132,7 @@ class UnderWay:
         drawn = np.where(alike, lot, -1.0).argmax(axis=2)
         return replace(policy, table=np.where(tries[:, :, 0], drawn, chosen))
 
-    def _readable_plan(self, weights: FloatArray, earliest: int = 0) -> Policy:
-        del earliest
+    def _readable_plan(self, weights: FloatArray) -> Policy:
         return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
 
 
@@ -145,3 +144,31 @@ def _with_room(policy: Policy, states: int) -> Policy:
     wider = [(0, 0)] * policy.table.ndim
     wider[1] = (0, missing)
     return replace(policy, table=np.pad(policy.table, wider))
+
+
+def guessed_kernel(counts: Counts) -> Transitions:
+    """What was learnt, and a guess: who tries something new gets where one gets from that state.
+
+    An action that nobody has tried is taken to do what the others of its state do, each with the
+    same chance. With rows that are merely empty an episode would end there, and whatever it
+    will collect afterwards would come as a surprise.
+    """
+    table, actions = counts.table, counts.shape.actions
+    tried = (table.total > 0).reshape(-1, actions).sum(axis=1)
+    new = np.flatnonzero((table.total == 0) & (np.repeat(tried, actions) > 0))
+    if not new.size:
+        return counts.kernel()
+    row, successor, count = table.listed(0, len(table))
+    chance = count / table.total[row]
+    size = np.bincount(row // actions, minlength=len(tried))  # entries of each state, in a row
+    first, state = np.cumsum(size) - size, new // actions
+    many = size[state]
+    lent = np.repeat(first[state] - (np.cumsum(many) - many), many) + np.arange(many.sum())
+    return Transitions.from_entries(
+        counts.shape,
+        counts.starts / max(1, counts.n_episodes),
+        np.concatenate([row, np.repeat(new, many)]),
+        np.concatenate([successor, successor[lent]]),
+        np.concatenate([chance, chance[lent] / np.repeat(tried[state], many)]),
+        stationary=counts.pooled,
+    )

@@ -32,6 +32,13 @@ Revise = Callable[[int, int], Policy | None]
 """From a step, (cell, next state), to the policy for the rest of its episode; None: no change."""
 
 
+LOOK_SCALE, LOOK_RATIO = 2.0**-20, 8.0
+"""In a second look, the least visited row weighs ``LOOK_SCALE``, and each visit divides that."""
+
+PREFERENCE_POWER = 4
+"""A factor by which a game prefers one pair to another is a uniform number to this power."""
+
+
 class EpisodeSource(Protocol):
     """All that an algorithm may know about the world: it plays policies."""
 
@@ -104,9 +111,12 @@ class Game:
         self.learns_within = learns_within and counts.shares_stages
         self.asked = np.ones(len(target), dtype=np.bool_)  # rows; the others are reserved
         self.collected = np.zeros(len(target))  # infinite for reserved rows
-        self.preference: FloatArray | None = None  # (S, A), factors of rewards
+        self.looks_again = False  # for further states, once nothing is open within an episode
+        self.has_reserve = False  # whether rows were reserved for states to be discovered
+        self.preference_seed: int | None = None  # of ``preference``; None: all pairs alike
         self._required: Target | None = None
         self._still_open = 0  # a row that was open when somebody asked last
+        self._first_open = 0  # no row before it is open, the episode's visits included
         self.state = adversary.start(target)
         self.begin()
 
@@ -134,6 +144,7 @@ class Game:
         self.state = extended(self.adversary, self.target, self.state, self.collected)
         self.weights_now = self.state.weights
         self._required = None
+        self._first_open = 0
 
     def extend(self, target: Target) -> None:
         """``grow``, where whatever was counted was told to this game; cheaper if rows stay."""
@@ -147,6 +158,7 @@ class Game:
         self.collected = np.append(self.collected, new.collected(self.counts.visits))
         self.state = extended(self.adversary, target, self.state, self.collected)
         self._required = None
+        self._first_open = 0
 
     @property
     def reserves(self) -> bool:
@@ -176,6 +188,7 @@ class Game:
             self.adversary.include(self.target, self.state, row, visits)
             self.weights_now[row] = self.state.weights[row]
         self.newly_asked += rows
+        self._first_open = min([self._first_open, *rows])
         self._required = None
 
     def ask_only_for(self, asked: BoolArray) -> None:
@@ -242,15 +255,35 @@ class Game:
     def place_rewards(self, weights: FloatArray) -> FloatHSA:
         """The same, (1, S, A) where the target does not tell stages apart."""
         reward = self.target.place_rewards(weights)
-        if self.preference is not None:
-            reward *= self.preference
+        preference = self.preference
+        if preference is not None:
+            reward *= preference
         if self.allowed is not None:
             reward[:, ~self.allowed] = -np.inf
         return reward
 
+    @property
+    def preference(self) -> FloatArray | None:
+        """(S, A), random factors of rewards: games that are played at once differ by them.
+
+        Those of a state stay the same when there is room for more states.
+        """
+        if self.preference_seed is None:
+            return None
+        shares = np.random.default_rng(self.preference_seed).random(self.target.shape.hsa[1:])
+        preference: FloatArray = shares**PREFERENCE_POWER
+        return preference
+
+    @property
+    def plans_within(self) -> bool:
+        """Whether visits change what an episode goes for before it is over."""
+        return self.revising is not None and self.target.most_per_episode > 1
+
     def ask(self) -> Policy:
         """The policy to play next."""
         self.begin()
+        if self.should_look_again():
+            self.weights_now = self.look_again()
         if not self.counts.stage_free:
             return self.planner.plan(self.counts, self.cell_rewards(self.weights_now))
         return replace(self._plan_ahead(first_depth(self.deepest)), on_start=self.start)
@@ -295,6 +328,7 @@ class Game:
         self.learnt: list[tuple[int, int]] = []  # its steps that are counted already
         self.agreement_before = self.counts.agreement_now()
         self.weights_now = self.state.weights
+        self.look_base: float | None = None  # the fewest visits when a second look began
 
     def revise(self, cell: int, successor: int) -> Policy | None:
         """Hear of a step; the policy for the rest of the episode, None if there is no reason.
@@ -307,13 +341,59 @@ class Game:
         if self.learns_within:
             self.learnt.append((cell, successor))
             news = self.counts.learn(cell, successor)
+        if self.look_base is not None:
+            rows = self.target.rows_of_cell(cell)
+            self.weights_now[rows] = self.look_weights(rows)
+            return self._plan_from(len(self.path), successor)
         weights = self.revised_weights()
         stage = len(self.path)
+        if weights is not None and self.should_look_again():
+            weights = self.look_again()
         if weights is not None:
             self.weights_now = weights
         elif not news and self.sees_enough(stage, successor):
             return None
         return self._plan_from(stage, successor)
+
+    def should_look_again(self) -> bool:
+        """Whether nothing is left to collect in this episode, so that it may look for states.
+
+        Where transitions are random, states may be missing although all that was seen is covered.
+        """
+        if not self.looks_again or self.look_base is not None:
+            return False
+        counts, collected, row = self.target.counts, self.collected, self._first_open
+        while row < len(counts) and collected[row] + self.gains.get(row, 0) >= counts[row]:
+            row += 1
+        self._first_open = row
+        return row == len(counts) and bool(self.asked.any())
+
+    def look_again(self) -> FloatArray:
+        """Begin a second look, in which the least visited rows weigh most: the weights."""
+        visits = self._visits_now()[self.asked]
+        self.look_base = float(visits.min())
+        weights = np.zeros(len(self.target))
+        weights[self.asked] = LOOK_SCALE * LOOK_RATIO ** (self.look_base - visits)
+        return weights
+
+    def look_weights(self, rows: Sequence[int]) -> list[float]:
+        """The weights of rows in a second look; rows that have become open weigh far more."""
+        weights, base = list[float](), self.look_base
+        assert base is not None and self.revising is not None  # noqa: S101, PT018
+        for row in rows:
+            n = float(self.collected[row]) + self.gains.get(row, 0)
+            if n < self.target.counts[row]:
+                weights.append(self.revising.weight_of(self.target, self.state, row, n))
+            else:
+                weights.append(LOOK_SCALE * LOOK_RATIO ** (base - n))
+        return weights
+
+    def _visits_now(self) -> FloatArray:
+        """(G,), what rows have collected, the episode's visits included."""
+        visits = self.collected.copy()
+        for row, gain in self.gains.items():
+            visits[row] += gain
+        return visits
 
     def abandon(self) -> None:
         """Forget an episode that will not be told."""
@@ -322,7 +402,7 @@ class Game:
             self.asked[row], self.collected[row] = False, np.inf
             self.state.weights[row] = 0.0
         self.state.rows, self.state.total = self.numbers_before
-        self._required = None
+        self._required, self._first_open = None, 0
         self.begin()
 
     def visit(self, cell: int) -> None:

@@ -1,7 +1,8 @@
 """Targets that change on the way, on environments whose states show only as one goes.
 
-What was newly seen is asked for, too; rows that nobody can reach often enough are left out. When
-all that was seen is covered, a few episodes are left to chance: what they find is covered as well.
+What was newly seen is asked for, too; rows that cannot be reached often enough are left out. When
+all that was seen is covered, a few episodes take a second look: they visit the least visited rows
+again, and what they find is covered as well.
 """
 
 from __future__ import annotations
@@ -28,17 +29,24 @@ INTERVAL = 50
 
 FIRST_LOOK = 50
 
-SHORT_RUN_PART, LONG_RUN_PART, FEW_RANDOM = 10, 20, 5
-"""When all is covered, random episodes follow: a 10th of the episodes so far up to 5, or a 20th."""
+SHORT_RUN_PART, LONG_RUN_PART, FEW_LOOKS = 10, 20, 5
+"""The second look takes a 10th of the episodes so far up to 5, or a 20th."""
+
+LEAST_LOOKS_RANDOM = 3
+"""But at least so many episodes where transitions have been seen to be random."""
+
+MOST_FOLLOWED = 20_000
+"""Up to so many transitions it is found out at once which states can be entered sooner."""
 
 Rare = Callable[[Game], list[tuple[int, float]]]
 """Open rows of a game, by number, that are proved to be reached too rarely, and the bounds."""
 
 
-def random_episodes(episodes: int) -> int:
-    """How many random episodes follow so many others: 1 to 5 in short runs, 5% in long ones."""
-    most = max(FEW_RANDOM, math.ceil(episodes / LONG_RUN_PART))
-    return max(1, min(math.ceil(episodes / SHORT_RUN_PART), most))
+def look_episodes(episodes: int, *, is_random: bool) -> int:
+    """How many episodes of a second look follow so many others."""
+    most = max(FEW_LOOKS, math.ceil(episodes / LONG_RUN_PART))
+    least = LEAST_LOOKS_RANDOM if is_random else 1
+    return max(least, min(math.ceil(episodes / SHORT_RUN_PART), most))
 
 
 def next_look(episodes: int) -> int:
@@ -50,17 +58,17 @@ def next_look(episodes: int) -> int:
 
 
 @dataclass
-class ByChance:
-    """Episodes of uniformly random actions, played where all that was seen is covered."""
+class SecondLook:
+    """Episodes that look for further states when all that was seen is covered."""
 
     episodes: int = 0
     in_vain: int = 0  # the last of them, which found nothing to cover
     new_states: int = 0
     new_rows: int = 0  # of the target
 
-    def is_due(self, episodes: int) -> bool:
+    def is_due(self, episodes: int, *, is_random: bool) -> bool:
         """Whether more of them are played after so many episodes in all."""
-        return self.in_vain < random_episodes(episodes - self.in_vain)
+        return self.in_vain < look_episodes(episodes - self.in_vain, is_random=is_random)
 
     def play(self) -> None:
         """Hear of one more."""
@@ -80,17 +88,17 @@ class Growth:
 
     With ``request`` it asks for what that makes of all that was seen so far; what is new is taken
     up now and then, and whenever all is covered, so that a game ends only when everything seen is
-    covered. With ``rare`` it leaves out what that names, from time to time. With ``by_chance`` it
-    is not over before chance has had its share.
+    covered. With ``rare`` it leaves out what that names, from time to time. With ``second_look`` it
+    is not over before that has found nothing for a while.
     """
 
     def __init__(
         self,
         request: Growing | None = None,
         rare: Rare | None = None,
-        by_chance: ByChance | None = None,
+        second_look: SecondLook | None = None,
     ) -> None:
-        self.request, self.rare, self.by_chance = request, rare, by_chance
+        self.request, self.rare, self.second_look = request, rare, second_look
         self.left_out: list[tuple[Row, float]] = []  # and the bounds that say why
         self.avoided: BoolArray | None = None  # (S, A), what nobody wants to try again
         self.cut: list[Row] = []  # what only avoided actions lead to
@@ -115,15 +123,26 @@ class Growth:
         """
         return self.rare is not None
 
+    @property
+    def looks_again(self) -> bool:
+        """Whether states may be missing when all that was seen is covered."""
+        return self.request is not None
+
     def begin(self, game: Game) -> None:
         """Start from where a game stands, unless it is known how it came there."""
+        reserved = None
+        if self.request is not None and self.reserves(game):
+            reserved = self.request.reserved(game.target.shape)
         if self.begun:
+            if reserved is not None and len(reserved) != len(game.target):  # of an older run
+                game.grow(reserved)
+                self._ask_for_seen(game, self._seen(game))
             return
         self.begun = True
         self.taken_up = self._seen(game) & _asked_for(game)
         self.next_growth = self.looked_at = game.counts.n_episodes
-        if self.request is not None and self.reserves(game):
-            game.reserve(self.request.reserved(game.target.shape))
+        if reserved is not None:
+            game.reserve(reserved)
 
     def reserves(self, game: Game) -> bool:
         """Whether rows are reserved for states that have not been seen yet."""
@@ -134,14 +153,16 @@ class Growth:
         """All that decides when it changes next."""
         if not self.begun or self.request is None:
             return {}
-        times = np.array([self.next_growth, self.looked_at], dtype=np.int64)
+        numbers = [self.next_growth, self.looked_at, self.rows_taken_up]
+        times = np.array(numbers, dtype=np.int64)
         return {"taken_up": self.taken_up, "growth_times": times}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from there; older runs do not say it."""
         if {"taken_up", "growth_times"} <= arrays.keys():
             self.taken_up = arrays["taken_up"].astype(np.bool_)
-            self.next_growth, self.looked_at = arrays["growth_times"].tolist()
+            self.next_growth, self.looked_at, *rows = arrays["growth_times"].tolist()
+            self.rows_taken_up = rows[0] if rows else 0
             self.begun = True
 
     def avoid(self, avoided: BoolArray) -> None:
@@ -155,26 +176,29 @@ class Growth:
             changed = self._take_up(game, allowed)
         changed = self._leave_out_rare(game) or changed
         changed = self._cut_off(game) or changed
-        if self.by_chance is not None and not game.covered:
-            self.by_chance.in_vain = 0
+        if self.second_look is not None and not game.covered:
+            self.second_look.in_vain = 0
         return changed
 
     def is_over(self, game: Game) -> bool:
-        """Whether all that was seen is covered, and chance has found nothing more for a while."""
+        """Whether all that was seen is covered, and a second look has found nothing more."""
         waits = self.request is not None and game.counts.n_episodes == 0
-        return game.covered and not waits and not self.leaves_to_chance(game)
+        return game.covered and not waits and not self.is_second_look(game)
 
-    def leaves_to_chance(self, game: Game) -> bool:
-        """Whether the next episode is one of random actions."""
+    def is_second_look(self, game: Game) -> bool:
+        """Whether the next episode looks for further states."""
         known = game.counts.n_episodes
-        due = self.by_chance is not None and self.by_chance.is_due(known - self.given)
-        return due and known > 0 and game.covered
+        if self.second_look is None or known == 0 or not game.covered:
+            return False
+        is_random = bool((game.counts.table.rows["size"] > 1).any())
+        return self.second_look.is_due(known - self.given, is_random=is_random)
 
     def _take_up(self, game: Game, allowed: BoolArray | None) -> bool:
         """Ask for what was newly seen, and mind what was learnt of forbidden actions."""
         counts, request = game.counts, self.request
         seen = self._seen(game)
-        if game.covered and request is not None and request.stage_free:
+        is_small = counts.table.used <= MOST_FOLLOWED
+        if (is_small or game.covered) and request is not None and request.stage_free:
             seen = seen | _enterable(game, seen)
         known = np.zeros_like(seen)
         known[:, : self.taken_up.shape[1]] = _at_stages(game, self.taken_up)
@@ -190,9 +214,9 @@ class Growth:
             game.extend(target if self.avoided is None else without(target, self.avoided))
         if new or changed:
             self.taken_up, rows = seen.copy(), int(game.asked.sum())
-            if self.by_chance is not None and self.by_chance.in_vain:
+            if self.second_look is not None and self.second_look.in_vain:
                 found = int(seen.any(axis=0).sum() - known.any(axis=0).sum())
-                self.by_chance.find(found, max(0, rows - self.rows_taken_up))
+                self.second_look.find(found, max(0, rows - self.rows_taken_up))
             self.rows_taken_up = rows
         soonest = request.soonest(game) if request else None
         pause = (counts.n_episodes - self.given) // INTERVAL

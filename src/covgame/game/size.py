@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from covgame.errors import TooLarge
 from covgame.game.counts import MOST_BY_STAGE
 from covgame.game.game import Game
-from covgame.game.lookahead import max_depth
+from covgame.game.lookahead import INITIAL_DEPTH, MAX_PLANNED, max_depth
 from covgame.memory import physical_memory
 from covgame.targets.target import Target
 from covgame.types import Shape
@@ -116,6 +116,8 @@ def size_of(target: Target, states: int, how: Kept) -> Size:
     taken = _bytes(shape, rows, places, how)
     # What one more state takes where there are many: only then does it matter.
     many = max(states, MOST_BY_STAGE // (H * A) + 1)
+    if how.stage_free:
+        many = max(many, MAX_PLANNED // INITIAL_DEPTH)
     rows_each = max(rows, places * shape.pairs) / states
     some, more = (
         _bytes(Shape(H, number, A), number * rows_each, places, how) for number in (many, many + 1)

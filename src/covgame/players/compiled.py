@@ -165,18 +165,14 @@ class CompiledGame:
         known = (self.learnt, self.by_stage, self.workspace, self.optimism, self.paper)
         return *known, first_new, earliest
 
-    def plan(self, weights: FloatArray, earliest: int = 0) -> Policy:
-        """The policy for rows that weigh so much, on what is counted now.
-
-        With ``earliest`` it is planned from that stage on, and nothing was counted since the last.
-        """
+    def plan(self, weights: FloatArray) -> Policy:
+        """The policy for rows that weigh so much, on what is counted now."""
         if not self._look():
             return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
         self.reward[:] = self.game.place_rewards(weights)
         self.revised = True
-        if not earliest:
-            self._take_up_tables()
-        policy = self._plan(earliest, earliest)
+        self._take_up_tables()
+        policy = self._plan(0, 0)
         return replace(policy, table=policy.table.copy())
 
     def revise(self, cell: int, successor: int) -> Policy | None:
@@ -294,6 +290,7 @@ class CompiledGame:
         whole = isinstance(game.adversary, TargetAware)
         counts = target.whole_counts if whole else target.counts
         cell_start, cell_row = target.by_place
+        preference = game.preference
         return layout.TargetArrays(
             counts=counts,
             log_counts=of_each_kind(math.log, counts),
@@ -306,7 +303,7 @@ class CompiledGame:
             row_cell=target.places.cell,
             cell_start=cell_start,
             cell_row=cell_row,
-            preference=np.zeros(0) if game.preference is None else game.preference.reshape(-1),
+            preference=np.zeros(0) if preference is None else preference.reshape(-1),
         )
 
     def _optimism(self) -> tuple[FloatArray, FloatArray | None]:

@@ -14,7 +14,7 @@ from covgame.game.game import Game
 from covgame.kernels import layout
 from covgame.players.compiled import CompiledGame, is_compiled
 from covgame.players.plain import PlainGame
-from covgame.types import Policy
+from covgame.types import FloatArray, Policy
 
 
 class FollowingGame(CompiledGame):
@@ -53,7 +53,27 @@ class FollowingGame(CompiledGame):
         self._see_to_room()
         if self.plan_cache.tally[layout.EPISODE] != self.game.counts.n_episodes:
             self.plan_cache = self._new_plan()  # somebody else has counted something
+        if self.game.should_look_again():
+            self._look_again()
         return self._as_policy(self._begin)
+
+    def _look_again(self) -> None:
+        """``Game.look_again``: other weights for the rest of the episode."""
+        self.within.weights[:] = self.game.look_again()
+        self._reweigh(self.within.weights)
+
+    def _reweigh(self, weights: FloatArray) -> None:
+        """Have all rewards, and all that is planned with them, follow other weights."""
+        self.reward[:] = self.game.place_rewards(weights)
+        self.revised = not self.revised
+        if self.plan_cache is not None:
+            self.plan_cache.basis[layout.PLAN_RATE] = np.nan
+
+    def _weigh_as_told(self) -> None:
+        if self.revised and self.plan_cache is not None:
+            self.within.weights[:] = self.game.state.weights
+            self._reweigh(self.game.state.weights)
+        super()._weigh_as_told()
 
     def _begin(self, state: int) -> Policy:
         """The policy for an episode that begins in this state."""
@@ -76,7 +96,17 @@ class FollowingGame(CompiledGame):
         game, step = self.game, len(self.game.path)
         game.visit(cell)
         self.path[step], self.path_next[step] = cell, successor
+        if game.look_base is not None:
+            rows = list(game.target.rows_of_cell(cell))
+            self.within.weights[rows] = game.look_weights(rows)
+            self.kernel.ask_for_rows(*self._to_ask_for(rows))
+            self._plan_on(step + 1, successor)
+            return self._as_policy()
         changed = game.weights_fell()
+        if changed and game.should_look_again():
+            self._look_again()
+            self._plan_on(step + 1, successor)
+            return self._as_policy()
         news = game.learns_within and self._is_news(cell, successor)
         if not changed and not news and self._is_planned(step + 1, successor):
             return None

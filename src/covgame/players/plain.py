@@ -21,9 +21,8 @@ class PlainGame:
         """The policy to play next."""
         return self.game.ask()
 
-    def plan(self, weights: FloatArray, earliest: int = 0) -> Policy:
-        """The policy for rows that weigh so much, on what is counted now; always for all stages."""
-        del earliest
+    def plan(self, weights: FloatArray) -> Policy:
+        """The policy for rows that weigh so much, on what is counted now."""
         return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
 
     def revise(self, cell: int, successor: int) -> Policy | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -25,12 +26,14 @@ class SteppedPlayer:
         game: Game,
         source: ExternalSource,
         growth: Growth | None = None,
-        inner: CompiledGame | PlainGame | None = None,
+        inner: Callable[[Game], CompiledGame | PlainGame] = following_game,
     ) -> None:
         self.game, self.source = game, source
         self.growth = growth or Growth()
         self.growth.begin(game)
-        self.inner = inner or following_game(game)
+        game.looks_again |= self.growth.looks_again and game.revising is not None
+        game.has_reserve |= self.growth.reserves(game)
+        self.inner = inner(game)
         source.visits_of = self._visits_of
         self.discovered: set[int] = set()  # states whose rows are asked for
         self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
@@ -38,7 +41,7 @@ class SteppedPlayer:
         self.n_avoided = source.masks.n_avoided if growth and growth.avoided is not None else 0
 
     def play(self, episodes: int) -> Block:
-        """At most so many episodes, fewer if that covers the target (and chance adds nothing).
+        """At most so many episodes, fewer if that covers the target and nothing more is found.
 
         If the environment fails, or Ctrl-C breaks it off, the episodes before are returned, and the
         error comes next time.
@@ -50,9 +53,10 @@ class SteppedPlayer:
         while len(played) < episodes and not self._over():
             number = self.game.counts.n_episodes
             self._make_room()
+            looking = self.growth.is_second_look(self.game)
             try:
-                if self.growth.leaves_to_chance(self.game):
-                    episode = self.source.play(anything(self.game.target.shape), number)
+                if looking and self._looks_at_random():
+                    episode = self.source.play(random_actions(self.game.target.shape), number)
                 else:
                     episode = self.source.play(self.next_policy(), number, self.revise)
                 if self.note is not None:
@@ -64,10 +68,15 @@ class SteppedPlayer:
                 self.failure = error
                 self.abandon()
                 break
-            self._tell(episode)
+            self._tell(episode, looking=looking)
             played.append(episode)
         self._over()  # so that nobody takes a target for covered that has yet to grow
         return as_block(first, played)
+
+    def _looks_at_random(self) -> bool:
+        """Every other episode of a second look has random actions, the others are planned."""
+        look = self.growth.second_look
+        return not self.game.looks_again or (look is not None and look.in_vain % 2 == 1)
 
     def replay(self, episode: Episode, *, played: bool = False) -> None:
         """Count an episode that was played elsewhere; ``played``: by the policy asked for last."""
@@ -77,12 +86,12 @@ class SteppedPlayer:
         self._over()  # the target grows when it did
 
     def _over(self) -> bool:
-        """Whether all is covered, what was seen last included, and chance has had its share."""
+        """Whether all is covered, what was seen last included, and a second look found nothing."""
         if self.source.masks.n_avoided != self.n_avoided:
             self.n_avoided = self.source.masks.n_avoided
             self.growth.avoid(self.source.masks.as_array(self.source.shape.states))
         if self.growth.update(self.game, self.source.allowed):
-            self.inner.bind()
+            self._target_changed()
         return self.game.counts.n_episodes > 0 and self.growth.is_over(self.game)
 
     def _visits_of(self, state: int, action: int) -> int:
@@ -107,7 +116,7 @@ class SteppedPlayer:
 
     def _discover(self, state: int) -> None:
         """Ask for what is reserved for a state, in the step in which it is seen."""
-        if state in self.discovered or not self.growth.reserves(self.game):
+        if state in self.discovered or not self.game.has_reserve:
             return
         self.discovered.add(state)
         if self.source.masks.ever is not None and self.game.reserved_rows(state):
@@ -124,11 +133,18 @@ class SteppedPlayer:
         room = self.source.shape.states
         if room > self.game.target.shape.states:
             self.growth.make_room(self.game, room, self.source.allowed)
-            self.inner.bind()
+            self._target_changed()
 
-    def _tell(self, episode: Episode) -> None:
-        if self.growth.by_chance is not None and self.growth.leaves_to_chance(self.game):
-            self.growth.by_chance.play()
+    def _target_changed(self) -> None:
+        """Have plans made for the target as it is now."""
+        self.inner.bind()
+
+    def _tell(self, episode: Episode, *, looking: bool | None = None) -> None:
+        """Count an episode; ``looking``: whether it was one of a second look, if that is known."""
+        if looking is None:
+            looking = self.growth.is_second_look(self.game)
+        if looking and self.growth.second_look is not None:
+            self.growth.second_look.play()
         self._make_room()
         for state in episode.state.tolist():
             self._discover(state)
@@ -136,6 +152,6 @@ class SteppedPlayer:
         self.growth.hear(self.game, episode)
 
 
-def anything(shape: Shape) -> Policy:
+def random_actions(shape: Shape) -> Policy:
     """Uniformly random actions; of the forbidden ones none is drawn."""
     return Policy.stochastic(np.broadcast_to(1.0 / shape.actions, shape.hsa))

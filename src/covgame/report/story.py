@@ -206,8 +206,8 @@ def cover_figures(run: Coverage, bound: float | None, lacking: Lacking) -> list[
     if run.masked_pairs is not None:
         excluded, pairs = run.masked_pairs
         figures.append(Figure("masked pairs", f"{excluded:,}", f"of {pairs:,}, by the action mask"))
-    if run.n_random:
-        figures.append(Figure("random episodes", number(run.n_random), "looking for states"))
+    if run.n_looks:
+        figures.append(Figure("second look", number(run.n_looks), "episodes looking for states"))
     if run.given:
         figures.append(Figure("episodes given", number(run.n_given), "from data"))
     return figures + _failures(run)

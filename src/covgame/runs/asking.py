@@ -20,7 +20,7 @@ from covgame.game.growing import (
     SeenTransitions,
     no_rows,
 )
-from covgame.game.growth import ByChance, Growth, Rare
+from covgame.game.growth import Growth, Rare, SecondLook
 from covgame.mdp.model import TabularMDP
 from covgame.names import Labels
 from covgame.pac.mixtures import rarely_reached
@@ -88,19 +88,18 @@ def ask(
             f"{environment.name} only shows its states as it goes"
         )
     asked = _on_unknown(environment, request, settings, source)
-    asked.growth.by_chance = _chance(asked.growth, source)
+    asked.growth.second_look = _second_look(asked.growth, source)
     return asked
 
 
-def _chance(growth: Growth, source: Source) -> ByChance | None:
-    """Who discovers states is not to believe too soon that there are no others.
+def _second_look(growth: Growth, source: Source) -> SecondLook | None:
+    """Further states are looked for where states are discovered.
 
-    Who owns the loop ends it when all is covered, so nothing is left to chance there; and whoever
-    waits for a state by its name looks for it anyway.
+    Not for a ``Driver``, whose user ends the loop, nor for targets by label, which look anyway.
     """
     grows = growth.request is not None and not isinstance(growth.request, SeenLabels)
     stepped = isinstance(source, ExternalSource) and getattr(source.stepper, "plays", True)
-    return ByChance() if grows and stepped and source.discovers_states else None
+    return SecondLook() if grows and stepped and source.discovers_states else None
 
 
 def _on_model(
@@ -262,7 +261,7 @@ def ask_again(
 
     def begin() -> Asked:
         first = again()
-        first.growth.by_chance = _chance(first.growth, source)
+        first.growth.second_look = _second_look(first.growth, source)
         return first
 
     def again() -> Asked:

@@ -16,7 +16,7 @@ from covgame.errors import BadInput, Row
 from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
 from covgame.game.growing import SeenGroups, SeenLabels, SeenTransitions, Transition, open_rows
-from covgame.game.growth import ByChance, Growth
+from covgame.game.growth import Growth, SecondLook
 from covgame.game.progress import Pace
 from covgame.game.size import Size
 from covgame.mdp import dp
@@ -91,9 +91,9 @@ class Coverage(Run):
         return self.counts.n_episodes - self.n_given
 
     @property
-    def n_random(self) -> int:
-        """Episodes of random actions that looked for further states; the others were planned."""
-        return self.growth.by_chance.episodes if self.growth.by_chance else 0
+    def n_looks(self) -> int:
+        """Episodes at the end that looked for further states."""
+        return self.growth.second_look.episodes if self.growth.second_look else 0
 
     def number_of(self, episode: int) -> int:
         return episode - self.n_given
@@ -350,7 +350,7 @@ class Coverage(Run):
             "environment": self.environment.name,
             "states": self.n_states,
             "episodes": self.n_episodes,
-            "episodes_planned": self.n_episodes - self.n_random,
+            "episodes_planned": self.n_episodes - self.n_looks,
             "covered": self.covered,
             "stopped": self.stopped,
             "uncovered": [[*row, missing] for row, missing in self.uncovered],
@@ -367,7 +367,7 @@ class Coverage(Run):
                 {"state": state, "label": self.names.state(state), "evidence": evidence}
                 for state, evidence in self.aliased
             ],
-            "by_chance": asdict(self.growth.by_chance) if self.growth.by_chance else None,
+            "second_look": asdict(self.growth.second_look) if self.growth.second_look else None,
             "assumptions": self.assumptions,
             "warning": self.warning,
             "failure": self.failure,
@@ -414,8 +414,8 @@ class Coverage(Run):
 
     @property
     def done(self) -> bool:
-        """Chance plays on when all is covered, but for that a budget need not suffice."""
-        looking = self.growth.leaves_to_chance(self.game) and self.budget_left > 0
+        """A second look follows when all is covered, unless the budget is spent."""
+        looking = self.growth.is_second_look(self.game) and self.budget_left > 0
         over = self.game.covered and (self.growth.request is None or self.counts.n_episodes > 0)
         return over and not looking
 
@@ -472,7 +472,7 @@ class Coverage(Run):
         return {TARGET: target_text(self.target)}
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        left_out, chance = self.growth.left_out, self.growth.by_chance
+        left_out, look = self.growth.left_out, self.growth.second_look
         return {
             **game_arrays(self.game),
             **self.growth.arrays(),
@@ -481,7 +481,7 @@ class Coverage(Run):
             "left_out_bounds": np.array([bound for _, bound in left_out]),
             "cut_off_rows": _as_array(self.growth.cut),
             **(self.ways.arrays() if self.ways else {}),
-            **({"by_chance": np.array(astuple(chance))} if chance is not None else {}),
+            **({"by_chance": np.array(astuple(look))} if look is not None else {}),
         }
 
     def _wanted_transitions(self) -> dict[str, npt.NDArray[Any]]:
@@ -517,8 +517,8 @@ class Coverage(Run):
         with fitting():
             if self.ways is not None:
                 self.ways.restore(arrays)
-            if self.growth.by_chance is not None:
-                self.growth.by_chance = ByChance(*arrays["by_chance"].tolist())
+            if self.growth.second_look is not None:
+                self.growth.second_look = SecondLook(*arrays["by_chance"].tolist())
 
     def _avoid_again(self, source: ExternalSource) -> None:
         """What failed and was avoided is not asked for any more."""

@@ -14,13 +14,13 @@ from covgame.players.lazy import BatchedPlayer
 from covgame.players.plain import PlainPlayer
 from covgame.players.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
 from covgame.players.stepped import SteppedPlayer
-from covgame.players.team import TeamPlayer
 from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
-from covgame.workers.desk import Recipe
+from covgame.workers.player import TeamPlayer
 from covgame.workers.teams import new_team
+from covgame.workers.worker import Recipe
 
 STEPS_PER_BLOCK = 200_000
 

@@ -20,11 +20,11 @@ from covgame.pac.tasks import Task
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
 from covgame.players.stepped import SteppedPlayer
-from covgame.players.team import TeamPlayer
 from covgame.runs.players import Player, external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.sources.external import ExternalSource
+from covgame.workers.player import TeamPlayer
 
 if TYPE_CHECKING:
     from covgame.runs.saving import AnyRecorder

@@ -15,7 +15,7 @@ from covgame.planning import episodes, kind_of_rows, number
 from covgame.runs.run import Outlook
 
 if TYPE_CHECKING:
-    from covgame.game.growth import ByChance
+    from covgame.game.growth import SecondLook
     from covgame.pac.homogeneity import Parting
     from covgame.runs.coverage import Coverage
     from covgame.runs.learning_run import LearningRun
@@ -200,8 +200,8 @@ def _seen(run: Coverage) -> str:
 def _mapped(run: Coverage) -> Facts:
     """What there is to say of states that are discovered, or made by a map."""
     facts: Facts = []
-    if run.growth.by_chance is not None and run.growth.by_chance.episodes:
-        facts.append(("random", _found(run.growth.by_chance)))
+    if run.growth.second_look is not None and run.growth.second_look.episodes:
+        facts.append(("second look", _found(run.growth.second_look)))
     if run.is_mapped:
         facts.append(("map", MAPPED))
     named = [run.names.state(state) for state, _ in run.aliased]
@@ -216,22 +216,22 @@ def _mapped(run: Coverage) -> Facts:
     return [*facts, ("warning", run.warning)] if run.warning else facts
 
 
-def _found(chance: ByChance) -> str:
+def _found(look: SecondLook) -> str:
     found = [
         f"{n:,} {what if n == 1 else what + 's'}"
-        for n, what in ((chance.new_states, "new state"), (chance.new_rows, "new row"))
+        for n, what in ((look.new_states, "new state"), (look.new_rows, "new row"))
         if n
     ]
-    looked = f"{episodes(chance.episodes)} of random actions looked for further states"
+    looked = f"{episodes(look.episodes)} looked for further states"
     return f"{looked} and found {' and '.join(found) or 'nothing new'}"
 
 
 def _how(run: Coverage) -> str:
     how = f"preset {run.settings.preset}, seed {run.settings.seed}"
-    if not run.n_random:
+    if not run.n_looks:
         return how
-    planned = run.n_episodes - run.n_random
-    return f"{number(planned)} planned, {number(run.n_random)} random; {how}"
+    planned = run.n_episodes - run.n_looks
+    return f"{number(planned)}, then {number(run.n_looks)} for a second look; {how}"
 
 
 def _comparison(run: Coverage) -> str:
@@ -256,8 +256,8 @@ def _comparison(run: Coverage) -> str:
 def _estimate(run: Coverage, least: float) -> str:
     about = f"about {number(float(f'{least:.2g}'))} episodes at least, going by what was learnt"
     left = ", for what the data lacked" if run.given else ""
-    planned = run.n_episodes - run.n_random
-    took = "the planned episodes were" if run.n_random else "this run took"
+    planned = run.n_episodes - run.n_looks
+    took = "the planned episodes were" if run.n_looks else "this run took"
     times = f"{took} {planned / least:.1f} times as many"
     return f"{about}{left}; {times} (an estimate, not a bound)"
 
@@ -281,7 +281,7 @@ def coverage_outlook(run: Coverage) -> Outlook:
     if view.rows_unvisited:
         parts.append(f"{view.rows_unvisited:,} of {view.rows:,} {_rows(run)} not reached")
     if not view.rows_open:
-        parts.append("all covered so far; random episodes are looking for further states")
+        parts.append("all covered so far; looking for further states")
     elif view.episodes_left is None:
         early = run.n_episodes < MIN_EPISODES
         parts.append("too early to estimate" if early else "no estimate possible yet")

@@ -46,12 +46,6 @@ class Masks:
         """Whether anybody knows what a state allows."""
         return state in self._shown
 
-    def forget_from(self, size: int) -> None:
-        """Forget what states from a number on allow: they will have other numbers."""
-        self._shown = {state for state in self._shown if state < size}
-        if self.ever is not None:
-            self.ever[size:] = True
-
     @property
     def n_avoided(self) -> int:
         """How many actions, over all states."""

@@ -82,7 +82,6 @@ class DiscoveredStates:
         self._by_value: dict[Hashable, int] = {}  # saves writing a key for what is known
         for number, key in enumerate(self.keys):
             self._by_key.setdefault(_rewritten(key), number)
-        self._settled = 0  # values that were known when numbers were last agreed on
 
     def again(self, keys: Sequence[str], labels: Sequence[str] | None) -> DiscoveredStates:
         """The same with the states that were found before."""
@@ -108,18 +107,6 @@ class DiscoveredStates:
             self.keys.append(written)
             self.labels.append(label_of_key(key) if label is None else label)
         return known
-
-    def settle(self) -> None:
-        """The numbers so far stay; those that are given out from here on may be forgotten."""
-        self._settled = len(self._by_value)
-
-    def forget_from(self, size: int) -> None:
-        """Take back the numbers from ``size`` on, which were given out since they were settled."""
-        while len(self._by_value) > self._settled:
-            self._by_value.popitem()
-        for key in self.keys[size:]:
-            del self._by_key[key]
-        del self.keys[size:], self.labels[size:]
 
     def _number(self, key: str, observation: Any) -> int:
         known = self._by_key.get(key)

@@ -23,8 +23,8 @@ from covgame.sources.isolated import (
     in_fresh_interpreter,
 )
 from covgame.sources.worker import begin, raised
-from covgame.workers.desk import Desk, Recipe
-from covgame.workers.jobs import Job, Lost, Report
+from covgame.workers.messages import Job, Lost, Report
+from covgame.workers.worker import Recipe, Worker
 
 SMALL = 16_384
 """Bytes that fit into a pipe for certain: so much may be sent to somebody who is not listening."""
@@ -40,7 +40,7 @@ def main(descriptor: int) -> None:
 def serve(
     channel: Connection, how: tuple[Recipe, bool], parent: int, *, forked: bool = False
 ) -> None:
-    """Play jobs as long as somebody hands them over."""
+    """Play jobs until the main process closes the channel."""
     begin(parent, forked=forked)
     if forked:  # it may need a process for its environment
         multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
@@ -48,10 +48,10 @@ def serve(
     with contextlib.suppress(EOFError, OSError):
         try:
             source = recipe.open(apart=apart)
-            desk = Desk(source)
+            worker = Worker(source)
             channel.send(("made", len(source.stepper.actions)))
             while True:
-                channel.send(("report", desk.play(channel.recv())))
+                channel.send(("report", worker.play(channel.recv())))
         except (EOFError, OSError):
             raise
         except BaseException as error:

@@ -18,8 +18,8 @@ from typing import Any
 
 from covgame.errors import BadInput, EnvironmentFailed, MissingExtra
 from covgame.imports import said
-from covgame.workers.desk import Desk, Recipe
-from covgame.workers.jobs import Job, Lost, Report
+from covgame.workers.messages import Job, Lost, Report
+from covgame.workers.worker import Recipe, Worker
 
 TRIES = 3
 """Ray does not always find its own ports in time; the next try mostly does."""
@@ -28,24 +28,24 @@ SECONDS_TO_START = 120.0
 SECONDS_TO_ANSWER = 10.0
 
 
-class Seat:
-    """What an actor is: a desk, set up when the first job comes."""
+class RayWorker:
+    """An actor with a worker, which is made when the first job comes."""
 
     def __init__(self, recipe: Recipe, actions: int) -> None:
         self.recipe, self.actions = recipe, actions
-        self.desk: Desk | None = None
+        self.worker: Worker | None = None
 
     def play(self, job: Job) -> Report:
         """All episodes of a job."""
-        if self.desk is None:
+        if self.worker is None:
             source = self.recipe.open()
             found = len(source.stepper.actions)
             if found != self.actions:
                 raise EnvironmentFailed(
                     f"it has {found} actions in a worker, and {self.actions} here"
                 )
-            self.desk = Desk(source)
-        return self.desk.play(job)
+            self.worker = Worker(source)
+        return self.worker.play(job)
 
     def pid(self) -> int:
         """The process of this actor."""
@@ -57,12 +57,12 @@ class RayTeam:
 
     def __init__(self, recipe: Recipe, size: int, actions: int, ray: Any) -> None:
         self.recipe, self.size, self.actions, self.ray = recipe, size, actions, ray
-        self.seat = ray.remote(num_cpus=1, max_restarts=0)(Seat)
+        self.actor_class = ray.remote(num_cpus=1, max_restarts=0)(RayWorker)
         self.actors = [self._start() for _ in range(size)]
         self.sent: list[deque[Any]] = [deque() for _ in range(size)]
 
     def _start(self) -> Any:
-        return self.seat.remote(self.recipe, self.actions)
+        return self.actor_class.remote(self.recipe, self.actions)
 
     def pid(self, worker: int) -> int:
         """The process of a worker."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from covgame.workers.desk import Recipe
-from covgame.workers.jobs import Team
+from covgame.workers.messages import Team
+from covgame.workers.worker import Recipe
 
 
 def new_team(
