@@ -1,7 +1,7 @@
-"""A team in virtual time: so many workers as one likes, on any machine, with exact step times.
+"""A team of any size in virtual time, on any machine, with exact step times.
 
-It is a team like any other (``covgame.workers.jobs.Team``), so the player that hands out jobs is
-the one that users have. Episodes are drawn from a model, and nobody really waits for them.
+It satisfies ``covgame.workers.messages.Team``, so the player is the one that users have. Episodes
+are drawn from a model.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.long_episodes import Simulator
+from covgame.episodes import Episode
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.team import TeamPlayer
+from covgame.sources.environments import make
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates
 from covgame.sources.steppers import AbsentStepper, Actions
 from covgame.targets.target import Target
-from covgame.workers.jobs import Job, Lost, Report
+from covgame.workers.messages import Job, Lost, NewStates, Report
+from covgame.workers.player import TeamPlayer
+from covgame.workers.worker import Worker
 
 
 class VirtualTeam:
@@ -27,17 +31,22 @@ class VirtualTeam:
 
     def __init__(self, model: TabularMDP, size: int, seed: int, uneven: float = 0.5) -> None:
         self.source, self.size = SimulatedSource(model, seed), size
+        self.workers = [_worker(model) for _ in range(size)]
         self.rng, self.shape = np.random.default_rng([seed, 7]), uneven**-2
         self.clock, self.free = 0.0, [0.0] * size
         self.playing: list[tuple[float, int, int, Report]] = []
 
     def send(self, worker: int, job: Job) -> None:
-        episodes = [self.source.play(job.policy, ticket) for ticket in job.tickets]
+        if job.policy is None:
+            outcomes = self.workers[worker].play(job).outcomes
+            episodes = [one for one in outcomes if isinstance(one, Episode)]
+        else:
+            episodes = [self.source.play(job.policy, ticket) for ticket in job.tickets]
         pace = self.rng.gamma(self.shape, 1 / self.shape, len(episodes))
         took = float(sum(len(one) * factor for one, factor in zip(episodes, pace, strict=True)))
         until = max(self.clock, self.free[worker]) + took
         self.free[worker] = until
-        report = Report(job.number, episodes, self.source.shape.states, (), (), (), took)
+        report = Report(job.number, episodes, NewStates(), (), took)
         heapq.heappush(self.playing, (until, job.number, worker, report))
 
     def wait(self, seconds: float) -> Sequence[tuple[int, Report | Lost]]:
@@ -47,6 +56,13 @@ class VirtualTeam:
 
     def close(self) -> None:
         """There is nobody to send home."""
+
+
+def _worker(model: TabularMDP) -> Worker:
+    """A worker that plans by itself."""
+    horizon, states, _ = model.shape.hsa
+    stepper, _ = make(Simulator(model), horizon=horizon).opened()
+    return Worker(ExternalSource(stepper, CountedStates(states), horizon, 0))
 
 
 def absent(model: TabularMDP, seed: int) -> ExternalSource:

@@ -21,8 +21,8 @@ from benchmarks.workers import HORIZON
 from covgame.comparison.measures import world
 from covgame.game.presets import default_game
 from covgame.players.compiled import CompiledGame
-from covgame.players.team import TeamPlayer
 from covgame.targets.requests import parse_request
+from covgame.workers.player import TeamPlayer
 from covgame.workers.throughput import Plant, forecast, workers_worth_having
 
 SIDES = [5, 16, 50]
@@ -59,14 +59,14 @@ def plan_cost(side: int) -> dict[str, Any]:
 def step_overhead() -> float:
     """Seconds that we add to a step in a worker."""
     from covgame.types import Policy
-    from covgame.workers.desk import Desk, Recipe
-    from covgame.workers.jobs import Job
+    from covgame.workers.messages import Job
+    from covgame.workers.worker import Recipe, Worker
 
-    desk = Desk(Recipe(HORIZON, "py:benchmarks._paced:Paced?micros=0&busy=yes").open())
+    worker = Worker(Recipe(HORIZON, "py:benchmarks._paced:Paced?micros=0&busy=yes").open())
     policy = Policy.deterministic(np.ones((HORIZON, 64), dtype=np.int64), 2)
-    desk.play(Job(0, 0, range(10), policy))
+    worker.play(Job(0, 0, range(10), policy))
     began = time.perf_counter()
-    desk.play(Job(1, 0, range(200), policy))
+    worker.play(Job(1, 0, range(200), policy))
     return (time.perf_counter() - began) / (200 * HORIZON)
 
 

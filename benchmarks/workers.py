@@ -22,10 +22,10 @@ from covgame.comparison.measures import priced, world
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import CompiledGame, WaitingPlayer
-from covgame.players.team import TeamPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import FloatArray
+from covgame.workers.player import TeamPlayer
 
 WORLDS = [
     "garnet:states=20,actions=4,horizon=10,stationary=true",
