@@ -147,11 +147,10 @@ def _with_room(policy: Policy, states: int) -> Policy:
 
 
 def guessed_kernel(counts: Counts) -> Transitions:
-    """What was learnt, and a guess: who tries something new gets where one gets from that state.
+    """The learnt kernel, with a guess for untried actions.
 
-    An action that nobody has tried is taken to do what the others of its state do, each with the
-    same chance. With rows that are merely empty an episode would end there, and whatever it
-    will collect afterwards would come as a surprise.
+    An untried action is assumed to do what the tried actions of its state do, each with the same
+    probability. With an empty row, an episode would be expected to end there.
     """
     table, actions = counts.table, counts.shape.actions
     tried = (table.total > 0).reshape(-1, actions).sum(axis=1)

@@ -33,7 +33,7 @@ Revise = Callable[[int, int], Policy | None]
 
 
 LOOK_SCALE, LOOK_RATIO = 2.0**-20, 8.0
-"""In a second look, the least visited row weighs ``LOOK_SCALE``, and each visit divides that."""
+"""In a second look the least visited row weighs the first; each visit divides by the second."""
 
 PREFERENCE_POWER = 4
 """A factor by which a game prefers one pair to another is a uniform number to this power."""
