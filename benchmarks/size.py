@@ -26,7 +26,7 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
-from covgame.comparison.dense import DensePlanner
+from benchmarks.comparison.dense import DensePlanner
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import CompiledGame, WaitingPlayer
@@ -42,7 +42,7 @@ ACTIONS = 4
 SECONDS = 4.0
 """Of play for every size and method, at least four episodes."""
 
-FOUND = [(10**4, 50), (10**5, 50), (10**6, 50)]
+FOUND = [(10**4, 50), (10**5, 50), (10**6, 50), (10**5, 200)]
 """States, and stages of an episode."""
 
 LONG = [
@@ -212,11 +212,20 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
+def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What a row measures, whatever it has found."""
+    if row["kind"] == "found":
+        return "found", row["states"], row["stages"]
+    about = ("kind", "world", "name", "horizon", "target", "cells", "method")
+    return tuple(row.get(key) for key in about)
+
+
 def main() -> None:
     """All of it, or one kind; or one case, whose result is printed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="little of it, not saved")
     parser.add_argument("--only", choices=list(MEASURES), help="what was measured else is kept")
+    parser.add_argument("--most-states", type=int, help="leave out larger cases of found states")
     parser.add_argument("--case", help="one case, as JSON")
     asked = parser.parse_args()
     if asked.case:
@@ -225,16 +234,17 @@ def main() -> None:
         return
     rows: list[dict[str, Any]] = []
     for case in cases(asked.quick):
-        if asked.only in (None, case[0]):
+        too_large = case[0] == "found" and case[1] > (asked.most_states or math.inf)
+        if asked.only in (None, case[0]) and not too_large:
             row = _results.in_own_process(
                 "benchmarks.size", "--case", json.dumps(case), seconds=60 * MINUTES_PER_PROCESS
             )
             print(row, flush=True)
             rows += [row] if row else []
     if not asked.quick:
-        if asked.only:
-            rows += [row for row in _results.read("size")["rows"] if row["kind"] != asked.only]
-            rows.sort(key=lambda row: list(MEASURES).index(row["kind"]))
+        measured = {_identity(row) for row in rows}
+        rows += [row for row in _results.read("size")["rows"] if _identity(row) not in measured]
+        rows.sort(key=lambda row: (list(MEASURES).index(row["kind"]), row.get("stages", 0)))
         _results.write("size", rows)
         draw(rows)
 

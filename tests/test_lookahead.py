@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 import covgame as cg
 from covgame.game import counts as counting
+from covgame.game import game as game_module
 from covgame.game import lookahead, size
 from covgame.game.game import Game
-from covgame.game.lookahead import first_depth, is_long, max_depth, next_depth
+from covgame.game.lookahead import find_route, first_depth, is_long, max_depth, next_depth
 from covgame.game.planner import RangeAwareOptimism
 from covgame.game.presets import default_game
+from covgame.game.successors import SuccessorTable
 from covgame.kernels import layout
 from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame, WaitingPlayer
@@ -401,3 +404,109 @@ def test_users_who_index_by_stage_get_all_stages() -> None:
     game = default_game(target, pooled=True)
     assert game.ask().table.shape == (60, 4)
     assert replace(game.ask(), table=game.ask().table[:, :3]).lead == 0
+
+
+# Routes, in environments of at least LARGE states.
+
+
+def table_of(successors: dict[int, list[int]], actions: int) -> SuccessorTable:
+    """Each row led to these successors, one after another; rows are state * actions + action."""
+    table = SuccessorTable(actions * (1 + max(row // actions for row in successors)))
+    for row, following in successors.items():
+        for successor in following:
+            table.add(row, successor)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("successors", "rewarded", "forbidden", "expected"),
+    [
+        # Action 1 goes on, action 0 stays; the reward is for action 0 of state 2.
+        ({0: [0], 1: [1], 2: [1], 3: [2], 4: [2], 5: [0]}, 4, [], ({0: 1, 1: 1, 2: 0}, 3, 3)),
+        # A direct way that was seen less often than the detour is not used.
+        ({0: [0], 1: [2, 1, 1], 2: [1], 3: [2], 4: [2]}, 4, [], ({0: 1, 1: 1, 2: 0}, 3, 3)),
+        # Equally often: the smaller state. Episodes that mostly end lead nowhere.
+        ({0: [0], 1: [2, 1], 3: [2], 4: [2]}, 4, [], ({0: 1, 1: 1, 2: 0}, 3, 3)),
+        ({0: [0], 1: [1, -1], 3: [2], 4: [2]}, 4, [], ({}, np.inf, 1)),
+        # A forbidden action is no way.
+        ({0: [0], 1: [1], 3: [2], 4: [2]}, 4, [1], ({}, np.inf, 1)),
+        # The first state has the reward; a pair without observations is rewarded like any other.
+        ({0: [0], 1: [1], 3: [2], 4: [2]}, 0, [], ({0: 0}, 1, 3)),
+        ({0: [0], 1: [1], 3: [2], 4: [2]}, 5, [], ({0: 1, 1: 1, 2: 1}, 3, 3)),
+    ],
+)
+def test_routes_by_hand(
+    successors: dict[int, list[int]],
+    rewarded: int,
+    forbidden: list[int],
+    expected: tuple[dict[int, int], float, int],
+) -> None:
+    reward = np.zeros(6)
+    reward[rewarded], reward[forbidden] = 0.5, -np.inf
+    assert find_route(table_of(successors, 2), reward.reshape(3, 2), 0) == expected
+
+
+FAR_PAIRS = ((25, 2), (760, 1), (1599, 3), (810, 0), (811, 0))
+
+
+def known_grid(slip: float, horizon: int = 100) -> tuple[Game, SimulatedSource]:
+    """A grid of 1,600 states, every pair observed, in which only a few far pairs are required."""
+    name = f"grid:rows=40,columns=40,horizon={horizon},slip={slip}"
+    model = cg.make(name).require_model("a test")
+    rows = [(None, s, a, 2) for s, a in FAR_PAIRS]
+    target = cg.cells(rows).on(model.shape)
+    game = default_game(target, pooled=True, looks_ahead=True)
+    starts = model.transitions.start[: game.counts.shape.pairs + 1].tolist()
+    for row, (first, last) in enumerate(pairwise(starts)):
+        for place in range(first, last):
+            times = round(10 * float(model.transitions.probability[place]))
+            if times:
+                game.counts.table.add(row, int(model.transitions.next_state[place]), times)
+    return game, SimulatedSource(model, 3)
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.2])
+def test_compiled_games_take_the_same_routes(slip: float) -> None:
+    """Readable, followed step by step, and in blocks with and without a kept plan."""
+    game, source = known_grid(slip)
+    routes = 0
+
+    def revise(cell: int, successor: int) -> Policy | None:
+        nonlocal routes
+        policy = game.revise(cell, successor)
+        routes += bool(game.route)
+        return policy
+
+    while not game.covered and game.counts.n_episodes < 2:
+        game.tell(source.play(game.ask(), game.counts.n_episodes, revise))
+    assert routes > 50
+    followed, source = known_grid(slip)
+    inner = FollowingGame(followed)
+    while not followed.covered and followed.counts.n_episodes < 2:
+        inner.tell(source.play(inner.ask(), followed.counts.n_episodes, inner.revise))
+    same(game, followed)
+    for incremental in (True, False):
+        other, source = known_grid(slip)
+        player = WaitingPlayer(other, source, most=2, record=False, incremental=incremental)
+        player.play(2)
+        same(game, other)
+
+
+def test_a_route_leads_straight_to_the_required_pair() -> None:
+    game, source = known_grid(0.0)
+    game.ask()
+    policy = game.start(0)
+    assert policy is not None
+    assert len(policy.table) == 1
+    first = source.play(game.ask(), 0, game.revise)
+    path = list(zip(first.state.tolist(), first.action.tolist(), strict=True))
+    assert path.index((760, 1)) == 19  # the nearest of them, 19 rows below
+
+
+def test_small_environments_take_no_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    game, _ = known_grid(0.0)
+    monkeypatch.setattr(game_module, "LARGE", 1601)
+    game.ask()
+    policy = game.start(0)
+    assert policy is not None
+    assert len(policy.table) > lookahead.ROUTE_DEPTH

@@ -6,6 +6,7 @@ Covering is checked on the counts, so that a run that ends is right whatever the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -23,7 +24,16 @@ from covgame.game.adversary import (
     extended,
 )
 from covgame.game.counts import CountedVisits, Counts
-from covgame.game.lookahead import ENOUGH, first_depth, max_depth, next_depth
+from covgame.game.lookahead import (
+    ENOUGH,
+    LARGE,
+    NEAR,
+    ROUTE_DEPTH,
+    find_route,
+    first_depth,
+    max_depth,
+    next_depth,
+)
 from covgame.game.planner import OptimisticPlanner, Plan, Planner
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray, FloatHSA, Policy, Shape
@@ -90,6 +100,8 @@ class Game:
         True
     """
 
+    plan: Plan  # the last one, where plans look only some stages ahead
+
     def __init__(
         self,
         target: Target,
@@ -113,6 +125,7 @@ class Game:
         self.collected = np.zeros(len(target))  # infinite for reserved rows
         self.looks_again = False  # for further states, once nothing is open within an episode
         self.has_reserve = False  # whether rows were reserved for states to be discovered
+        self.route: dict[int, int] = {}  # actions by state, if the episode follows a route
         self.preference_seed: int | None = None  # of ``preference``; None: all pairs alike
         self._required: Target | None = None
         self._still_open = 0  # a row that was open when somebody asked last
@@ -296,6 +309,8 @@ class Game:
         """Whether the plan looks far enough ahead for a state that is entered at stage h."""
         if not self.counts.stage_free:
             return True
+        if self.route:
+            return state in self.route
         depth = len(self.plan.policy.table)
         if depth >= min(self.deepest, self.target.shape.horizon - h):
             return True
@@ -308,15 +323,32 @@ class Game:
         depth = first_depth(self.deepest)
         policy = self._plan_ahead(depth)
         while not self.sees_enough(h, state):
+            if depth == ROUTE_DEPTH:
+                reward = self.place_rewards(self.weights_now)[0]
+                route = find_route(self.counts.table, reward, state)
+                if route.reached >= LARGE and route.length < math.inf:
+                    if not NEAR < route.length <= self.target.shape.horizon - h:
+                        self.plan = self.plan._replace(most=0.0)  # the plan is kept
+                        return policy
+                    return self._follow(route.actions)
             depth = next_depth(depth, self.deepest)
             policy = self._plan_ahead(depth)
         return policy
+
+    def _follow(self, route: dict[int, int]) -> Policy:
+        """The policy that follows a route, until a step leads elsewhere."""
+        _, states, actions = self.target.shape.hsa
+        chosen = np.zeros((1, states), dtype=np.int64)
+        chosen[0, list(route)] = list(route.values())
+        self.route = route
+        return Policy(chosen, actions, lead=self.target.shape.horizon - 1)
 
     def _plan_ahead(self, depth: int) -> Policy:
         """A plan that looks so many stages ahead, made by our own planner."""
         assert isinstance(self.planner, OptimisticPlanner)  # noqa: S101 (counts are free of stages)
         reward = self.cell_rewards(self.weights_now, depth)
-        self.plan: Plan = self.planner.plan_with_values(self.counts, reward)
+        self.route = {}
+        self.plan = self.planner.plan_with_values(self.counts, reward)
         return self.plan.policy
 
     def begin(self) -> None:

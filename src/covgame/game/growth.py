@@ -32,7 +32,7 @@ FIRST_LOOK = 50
 SHORT_RUN_PART, LONG_RUN_PART, FEW_LOOKS = 10, 20, 5
 """The second look takes a 10th of the episodes so far up to 5, or a 20th."""
 
-LEAST_LOOKS_RANDOM = 3
+LEAST_LOOKS_RANDOM = 6
 """But at least so many episodes where transitions have been seen to be random."""
 
 MOST_FOLLOWED = 20_000

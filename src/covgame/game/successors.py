@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from covgame.arrays import sum_by_index
-from covgame.types import FloatArray, IntArray
+from covgame.types import END, FloatArray, IntArray
 
 ROW = np.dtype(
     [
@@ -126,6 +126,17 @@ class SuccessorTable:
         """How often the row led to this successor."""
         known = self._known(row)
         return int(known["count"][known["successor"] == successor].sum())
+
+    def most_frequent(self, row: int) -> int | None:
+        """The most frequent successor of a row, the smallest one if several are.
+
+        None if there is none, or if episodes mostly end there.
+        """
+        known = self._known(row)
+        if not len(known):
+            return None
+        successor = int(known["successor"][known["count"] == known["count"].max()].min())
+        return None if successor == END else successor
 
     def listed(self, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
         """(row counted from ``first``, successor, count) of a range of rows, in order."""

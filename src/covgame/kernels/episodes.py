@@ -36,6 +36,7 @@ from covgame.kernels.planner import (
     note_depth,
     plan,
     sees_enough,
+    take_route,
 )
 from covgame.kernels.replanner import keep_plan, note_episode, note_rewards, note_successor
 from covgame.kernels.tables import compare, count_transition, has_room
@@ -122,14 +123,15 @@ def _play_on(  # type: ignore[no-untyped-def]
     probability, stationary = world.probability, world.stationary
     chosen, path, path_next = workspace.chosen, workspace.path, workspace.path_next
     deepest, values = len(chosen), workspace.values
-    depth, enough = workspace.depth[0], workspace.enough[0]
+    depth, enough, route = workspace.depth[0], workspace.enough[0], workspace.route
     gain, met, kept = workspace.gain, workspace.met, workspace.kept
     cell_start, cell_row = wanted.cell_start, wanted.cell_row
     counts, collected, any_stage = wanted.counts, wanted.collected, wanted.any_stage
     if cache is not None:
         flags, whole = cache.flags, cache.tally[WHOLE] > 0
     while True:
-        pair = s * A + chosen[layer(h, H, deepest, depth), s]
+        action = chosen[layer(h, H, deepest, depth), s] if depth > 0 else route[s]
+        pair = s * A + action
         cell = h * S * A + pair
         met_before = n_met
         n_met = visit(cell, cell_start, cell_row, gain, met, n_met)
@@ -150,6 +152,10 @@ def _play_on(  # type: ignore[no-untyped-def]
         )
         if changed or news:
             return h, s, n_met, changed
+        if depth == 0:
+            if route[s] < 0:
+                return h, s, n_met, False
+            continue
         if cache is not None and flags[s, layer(h, H, deepest, depth)] == 0 and not whole:
             return h, s, n_met, False
         if not sees_enough(values, depth, enough, H - h, s):
@@ -195,6 +201,7 @@ def _plan_whole(learnt, stage_reward, optimism, paper, workspace, h, s):  # type
         note_depth(workspace, depth, largest_of(stage_reward[0]))
         left = horizon - h
         looking = not sees_enough(workspace.values, depth, workspace.enough[0], left, s)
+        looking = looking and not take_route(learnt, stage_reward[0], workspace, depth, left, s)
         depth = min(2 * depth, deepest)
 
 

@@ -38,6 +38,10 @@ OWN, OTHERS = 0, 1
 KNOWN, DUE, LEANS = np.uint8(1), np.uint8(2), np.uint8(4)
 """Flags of a state at a stage: can be entered, is to be planned anew, needs shared rows."""
 
+SEARCHED, QUEUE, CAME_BY, ROUTE = 0, 1, 2, 3
+"""Rows of ``Workspace.search``: the last search that found a state, the states in that order, the
+pair before each, the states of the route."""
+
 EPISODE, LINKS, PLANNED, UNFOLLOWED, HEAVY, WHOLE = 0, 1, 2, 3, 4, 5
 """Tallies: the episode that is next, links, states planned, known ones not followed yet, plans in
 a row in which much was due, plans still to be made as a whole."""
@@ -135,6 +139,9 @@ class Workspace(NamedTuple):
     values: Any  # (K, S + 1), the last column 0: the value of the end
     depth: Any  # (1,), how many of the K stages the plan looks ahead
     enough: Any  # (1,), the value from which on that is far enough: ``Game.sees_enough``
+    route: Any  # (S,) or empty, the actions of a route, -1 elsewhere; followed if ``depth`` is 0
+    search: Any  # (4, S) or empty, by SEARCHED, QUEUE, CAME_BY and ROUTE
+    searches: Any  # (2,), how many there were, and the states of the route
     scratch: Any  # (9, S * A)
     tried: Any  # (S, A), ``Counts.tried`` where it is the same at all stages, or empty
     everything: Any  # (G,), all rows of the target
@@ -342,6 +349,9 @@ def new_workspace(counts: Counts, rows: int = 0, deepest: int | None = None) -> 
         values=np.zeros((stages, states + 1)),
         depth=np.full(1, stages, dtype=np.int64),
         enough=np.zeros(1),
+        route=np.full(states if stage_free else 0, -1, dtype=np.int64),
+        search=np.zeros((4, states if stage_free else 0), dtype=np.int64),
+        searches=np.zeros(2, dtype=np.int64),
         scratch=np.zeros((9, states * actions)),
         tried=np.zeros((states, actions) if stage_free else (0, 0), dtype=np.int64),
         everything=everything,

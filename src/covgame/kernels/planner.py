@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from covgame.game.counts import SETTLED
-from covgame.game.lookahead import ENOUGH, INITIAL_DEPTH
+from covgame.game.lookahead import ENOUGH, INITIAL_DEPTH, LARGE, NEAR, ROUTE_DEPTH
 from covgame.kernels.compiling import compiled, inlined
 from covgame.kernels.layout import (
     BONUS,
+    CAME_BY,
     DOUBT,
     LOG_CELLS,
     PATH_BONUS,
     PROMISE,
+    QUEUE,
+    ROUTE,
     SCALE,
+    SEARCHED,
     STATES,
     VISIT_BONUS,
     ZERO,
@@ -174,6 +178,72 @@ def note_depth(workspace, depth, top):  # type: ignore[no-untyped-def]
     for _ in range(depth):
         most = most + top
     workspace.depth[0], workspace.enough[0] = depth, ENOUGH * most
+
+
+@compiled
+def _most_frequent(entry, entries):  # type: ignore[no-untyped-def]
+    """``SuccessorTable.most_frequent``, -1 for none."""
+    successor, count = np.int64(-1), np.int64(0)
+    for place in range(entry.start, entry.start + entry.size):
+        known = entries[place]
+        if known.count > count or (known.count == count and known.successor < successor):
+            successor, count = known.successor, known.count
+    return successor
+
+
+@compiled
+def _find_route(rows, entries, reward, actions, s, route, search, searches):  # type: ignore[no-untyped-def]
+    """``lookahead.find_route``: writes the route; returns its length, 0 for none, and ``reached``.
+
+    States of this search have its number in ``search[SEARCHED]``.
+    """
+    for i in range(searches[1]):
+        route[search[ROUTE, i]] = -1
+    searches[0] += 1
+    number, searches[1] = searches[0], 0
+    queue, came_by, searched = search[QUEUE], search[CAME_BY], search[SEARCHED]
+    queue[0], came_by[s], searched[s] = s, -1, number
+    first, last, length = ZERO, np.int64(1), ZERO
+    while first < last and (length == 0 or last < LARGE):
+        at = queue[first]
+        first += 1
+        for pair in range(at * actions, at * actions + actions):
+            if length == 0 and reward[pair] > 0.0:
+                step = pair
+                while step >= 0:
+                    route[step // actions] = step % actions
+                    search[ROUTE, length] = step // actions
+                    length += 1
+                    step = came_by[step // actions]
+                searches[1] = length
+            if reward[pair] > -np.inf:
+                successor = _most_frequent(rows[pair], entries)
+                if successor >= 0 and searched[successor] != number:
+                    searched[successor], came_by[successor] = number, pair
+                    queue[last] = successor
+                    last += 1
+    return length, last
+
+
+@compiled
+def take_route(learnt, reward, workspace, depth, left, s):  # type: ignore[no-untyped-def]
+    """Follow a route from state s, or keep the plan, with so many stages left: ``_plan_from``.
+
+    Returns whether that was decided; if not, a deeper plan is needed.
+    """
+    if not learnt.stage_free or depth != ROUTE_DEPTH:
+        return False
+    length, reached = _find_route(
+        learnt.rows, learnt.entries, reward, learnt.shape[2], s, workspace.route,
+        workspace.search, workspace.searches,
+    )  # fmt: skip
+    if reached < LARGE or length == 0:
+        return False
+    if NEAR < length <= left:
+        workspace.depth[0] = 0
+    else:
+        workspace.enough[0] = 0.0
+    return True
 
 
 @inlined

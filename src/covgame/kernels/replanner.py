@@ -35,6 +35,7 @@ from covgame.kernels.planner import (
     note_depth,
     plan,
     sees_enough,
+    take_route,
     upper_q,
 )
 from covgame.kernels.tables import borrowed, doubt_share, row_moments, state_kappa, times_seen
@@ -367,6 +368,9 @@ def keep_plan(  # type: ignore[no-untyped-def]
             top = cache.tops[0, 1]
         note_depth(workspace, depth, top)
         looking = not sees_enough(workspace.values, depth, workspace.enough[0], H - h, s)
+        looking = looking and not take_route(
+            learnt, weighing.stage_reward[0], workspace, depth, H - h, s
+        )
         if looking:
             depth = min(2 * depth, deepest)
     if h == 0 and not whole and planned > 0:

@@ -159,6 +159,8 @@ class CompiledGame:
         """What compiled code has planned."""
         horizon, _, actions = self.game.target.shape.hsa
         chosen, depth = self.workspace.chosen, int(self.workspace.depth[0])
+        if depth == 0:
+            return Policy(self.workspace.route[None], actions, on_start, horizon - 1)
         return Policy(chosen[len(chosen) - depth :], actions, on_start, horizon - depth)
 
     def _to_plan(self, first_new: int, earliest: int) -> Sequence[Any]:

@@ -84,6 +84,8 @@ class FollowingGame(CompiledGame):
         """Whether the plan knows what to do in a state at a stage, and looks far enough ahead."""
         cache, workspace, left = self.plan_cache, self.workspace, self.game.target.shape.horizon - h
         depth, deepest = int(workspace.depth[0]), len(workspace.chosen)
+        if depth == 0:
+            return bool(workspace.route[state] >= 0)
         at = deepest - min(depth, left)
         if depth < min(deepest, left) and workspace.values[at, state] < workspace.enough[0]:
             return False
