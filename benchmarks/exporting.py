@@ -27,7 +27,7 @@ WORLDS = {
     20: "doublechain:length=31,horizon=20",
     500: "doublechain:length=31,horizon=500",
 }
-NAMES = {"csv": "steps.csv", "d3rlpy": "steps.npz", "minari": "./steps-v0"}
+NAMES = {"csv": "steps.csv", "minari": "./steps-v0"}
 
 
 def read(run: Path) -> None:
@@ -40,14 +40,19 @@ def measured(what: str, run: Path) -> dict[str, Any]:
     """Seconds and memory of one export, or of the bare read."""
     before, size = _results.peak_memory(), 0
     with tempfile.TemporaryDirectory(dir=run.parent) as folder:
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         if what == "read":
             read(run)
         else:
             to: Any = what
             size = cg.export(run, to=to, out=Path(folder) / NAMES[what]).size
-        seconds = time.perf_counter() - began
-    return {"seconds": seconds, "MB": _results.peak_memory() - before, "written": size / 1e6}
+        seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+    return {
+        "seconds": seconds,
+        "cpu": cpu,
+        "MB": _results.peak_memory() - before,
+        "written": size / 1e6,
+    }
 
 
 def rows_of(horizon: int, steps: int, repeats: int) -> list[dict[str, Any]]:
@@ -62,7 +67,7 @@ def rows_of(horizon: int, steps: int, repeats: int) -> list[dict[str, Any]]:
             for what, found in taken.items():
                 arguments = ("--child", what, str(path))
                 one = _results.in_own_process("benchmarks.exporting", *arguments, seconds=600)
-                found.append(one or {"seconds": 600.0, "MB": 0.0, "written": 0.0})
+                found.append(one or {"seconds": 600.0, "cpu": 600.0, "MB": 0.0, "written": 0.0})
         for what, found in taken.items():
             middle = {key: statistics.median(one[key] for one in found) for key in found[0]}
             rows.append({"horizon": horizon, "steps": steps, "what": what, **middle})

@@ -26,7 +26,6 @@ from covgame.types import END, Shape
 from tests.steps import (
     SMALL,
     Columns,
-    arrays,
     changed,
     episodes_of,
     together,
@@ -371,12 +370,6 @@ def test_other_complaints(tmp_path: Path) -> None:
     (tmp_path / "s.parquet").write_bytes(b"no parquet at all")
     with pytest.raises(BadInput, match=r"s.parquet cannot be read"):
         open_data(tmp_path / "s.parquet")
-    (tmp_path / "d.npz").write_bytes(b"no zip")
-    with pytest.raises(BadInput, match=r"d.npz cannot be read"):
-        open_data(tmp_path / "d.npz")
-    np.savez(tmp_path / "e.npz", **(arrays() | {"actions": np.zeros(3)}))
-    with pytest.raises(BadInput, match=r"e.npz, column observations: it has 13 entries, actions 3"):
-        open_data(tmp_path / "e.npz")
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match=r"holds no data"):
         open_data(tmp_path / "empty")

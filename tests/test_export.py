@@ -23,7 +23,7 @@ from covgame.data.recording import Recording
 from covgame.store.folder import RunFolder
 from tests.exported import ENDING, ending_run, lake_run, steps_of
 
-FORMATS = {"csv": "steps.csv", "d3rlpy": "steps.npz", "minari": "./steps-v0"}
+FORMATS = {"csv": "steps.csv", "minari": "./steps-v0"}
 every_format = pytest.mark.parametrize(("to", "out"), FORMATS.items())
 
 
@@ -146,38 +146,6 @@ def test_arrays_and_parts_get_columns_of_their_own(monkeypatch: pytest.MonkeyPat
     }
 
 
-# ---------------------------------------------------------------------------------------- d3rlpy
-
-
-@pytest.mark.parametrize("world", [ending_run, lake_run])
-def test_arrays_for_d3rlpy_are_the_record(here: Path, world: Any) -> None:
-    run = world(here)
-    done = cg.export(run, to="d3rlpy", out="steps")
-    assert done.out == "steps.npz"
-    steps = steps_of(run)
-    with np.load("steps.npz", allow_pickle=False) as arrays:
-        found = dict(arrays)
-    assert {name: (values.dtype, values.shape[1:]) for name, values in found.items()} == {
-        "observations": (np.dtype("int64"), (1,)),
-        "actions": (np.dtype("int64"), (1,)),
-        "rewards": (np.dtype("float32"), ()),
-        "terminals": (np.dtype("float32"), ()),
-        "timeouts": (np.dtype("float32"), ()),
-    }
-    for name, column in (
-        *(("observations", "state"), ("actions", "action"), ("rewards", "reward")),
-        *(("terminals", "terminated"), ("timeouts", "truncated")),
-    ):
-        assert found[name].reshape(-1).tolist() == [step[column] for step in steps], name
-    actions = 4 if world is lake_run else 2
-    assert done.load == (
-        'MDPDataset(**np.load("steps.npz"), action_space=ActionSpace.DISCRETE, '
-        f"action_size={actions})"
-    )
-    cut = sum(step["truncated"] for step in steps)
-    assert f"{len(steps) - cut:,} of {len(steps):,} steps" in done.remarks[0]
-
-
 # ------------------------------------------------------------------------------ whole or not at all
 
 
@@ -270,10 +238,7 @@ def test_shards_do_not_show(here: Path, monkeypatch: pytest.MonkeyPatch, to: Any
     first = cg.export("a/run", to=to, out=names[0])
     second = cg.export("b/run", to=to, out=names[1])
     assert (first.episodes, first.steps) == (second.episodes, second.steps)
-    if to == "d3rlpy":
-        with np.load(names[0]) as one, np.load(names[1]) as other:
-            assert all(np.array_equal(one[name], other[name]) for name in one)
-    elif to == "csv":
+    if to == "csv":
         assert Path(names[0]).read_bytes() == Path(names[1]).read_bytes()
 
 
@@ -303,7 +268,7 @@ def test_older_steps_have_no_seed(here: Path) -> None:
 @pytest.mark.parametrize(
     ("to", "out", "said"),
     [
-        ("parquet", "x", "choose minari, d3rlpy, csv"),
+        ("parquet", "x", "choose minari, csv"),
         ("csv", "", "--out is empty"),
         ("minari", "lake", "not a Minari id"),
         ("minari", "a b-v0", "not a Minari id"),
@@ -394,11 +359,10 @@ def test_an_audit_of_the_export_says_what_one_of_the_run_does(here: Path) -> Non
     pytest.importorskip("h5py")
     run, said = lake_run(here), []
     cg.export(run, to="csv", out="lake.csv")
-    cg.export(run, to="d3rlpy", out="lake.npz")
     cg.export(run, to="minari", out="test/lake-v0")
-    for data in ("run", "lake.csv", "lake.npz", "minari:test/lake-v0"):
+    for data in ("run", "lake.csv", "minari:test/lake-v0"):
         found = cg.audit(data, "uniform:9/pair", env="gym:FrozenLake-v1").to_dict()
         said.append((found["episodes"], found["covered"], found["uncovered"]))
     assert said[0][0] == run.n_episodes
     assert said[0][2]
-    assert said == [said[0]] * 4
+    assert said == [said[0]] * 3

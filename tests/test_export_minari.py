@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -325,14 +327,35 @@ def test_a_binned_run_can_train_a_real_agent(tmp_path: Path) -> None:
             for step, action in enumerate(theirs.actions):
                 np.testing.assert_array_equal(seen, theirs.observations[step])
                 seen, *_ = env.step(action)
-        cg.export(run, to="d3rlpy", out=tmp_path / f"{name}.npz")
-        with np.load(tmp_path / f"{name}.npz") as arrays:
-            assert arrays["observations"].shape == (run.steps().num_rows, 2)
-            kind = np.floating if actions else np.integer
-            assert np.issubdtype(arrays["actions"].dtype, kind)
         cg.export(run, to="csv", out=tmp_path / f"{name}.csv")
         head = (tmp_path / f"{name}.csv").read_text().splitlines()[0]
         assert "observation_0" in head or "observation.0" in head, head
+
+
+def test_observations_with_a_mission_keep_their_parts(tmp_path: Path) -> None:
+    """MiniGrid's mission has a space of its own kind, of text."""
+    pytest.importorskip("minigrid")
+    name = "minigrid:MiniGrid-Empty-5x5-v0"
+    cg.cover(
+        f"gym:{name}", "uniform:1/pair", horizon=8, states="keys:direction", max_episodes=3,
+        keep_observations=True, out=tmp_path / "run",
+    )  # fmt: skip
+    cg.export(tmp_path / "run", to="minari", out="./mini-v0")
+    dataset = minari.MinariDataset("mini-v0/data")
+    env = gymnasium.make(name)
+    assert isinstance(env.observation_space, spaces.Dict)
+    assert isinstance(dataset.observation_space, spaces.Dict)
+    for part in ("image", "direction"):
+        assert dataset.observation_space[part] == env.observation_space[part]
+    seeds = [about["seed"] for about in dataset.storage.get_episode_metadata(range(len(dataset)))]
+    for episode, seed in zip(dataset, seeds, strict=True):
+        seen, _ = env.reset(seed=seed)
+        assert dataset.observation_space.contains(seen)
+        for step, action in enumerate(episode.actions):
+            assert episode.observations["mission"][step] == seen["mission"]
+            assert episode.observations["direction"][step] == seen["direction"]
+            np.testing.assert_array_equal(episode.observations["image"][step], seen["image"])
+            seen, *_ = env.step(action)
 
 
 def assert_same(one: Any, other: Any) -> None:
@@ -349,3 +372,33 @@ def assert_same(one: Any, other: Any) -> None:
         np.testing.assert_array_equal(one, other)
     else:
         assert one == other
+
+
+FULL_DISK = """
+import resource, sys
+import covgame as cg
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+for size in map(int, sys.argv[2:]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        cg.export(sys.argv[1], to="minari", out="./full-v0")
+    except cg.BadInput as error:
+        assert "full-v0 cannot be written: File too large" in str(error), error
+    else:
+        raise AssertionError(size)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are POSIX")
+def test_a_full_disk_is_one_sentence_wherever_it_happens() -> None:
+    """HDF5 itself crashes on a write that fails, so it must not see one."""
+    run = ending_run(Path(), target="uniform:300/pair")
+    whole = Path(cg.export(run, to="minari", out="./whole-v0").out) / "data" / "main_data.hdf5"
+    size = whole.stat().st_size
+    before = sorted(Path().iterdir())
+    limits = [str(int(size * share)) for share in (0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)]
+    command = [sys.executable, "-c", FULL_DISK, "run", *limits]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(Path().iterdir()) == before

@@ -19,25 +19,8 @@ h5py = pytest.importorskip("h5py")
 SEEN = np.array([0, 1, 2, 1, 0], dtype=np.int64)
 
 
-def flat(folder: Path) -> tuple[Path, Path]:
-    """(the data, their HDF5 file) in d3rlpy's old layout."""
-    with h5py.File(folder / "flat.h5", "w") as file:
-        file["observations"], file["actions"] = SEEN[:, None], np.zeros((5, 1), dtype=np.int64)
-        file["rewards"], file["terminals"] = np.zeros(5), np.array([0, 0, 0, 0, 1.0])
-    return folder / "flat.h5", folder / "flat.h5"
-
-
-def by_episode(folder: Path) -> tuple[Path, Path]:
-    """The same in its new layout."""
-    with h5py.File(folder / "new.h5", "w") as file:
-        file["num_episodes"], file["terminated_0"] = 1, True
-        file["observations_0"], file["actions_0"] = SEEN[:, None], np.zeros((5, 1), dtype=np.int64)
-        file["rewards_0"] = np.zeros((5, 1))
-    return folder / "new.h5", folder / "new.h5"
-
-
 def minari(folder: Path, parts: tuple[str, ...] = ()) -> tuple[Path, Path]:
-    """Minari's layout; observations may have parts, and parts of these."""
+    """(the dataset, its HDF5 file); observations may have parts, and parts of these."""
     minari_metadata(folder / "a-v0" / "data", "hdf5")
     path = folder / "a-v0" / "data" / "main_data.hdf5"
     with h5py.File(path, "w") as file:
@@ -55,10 +38,8 @@ def nested(folder: Path) -> tuple[Path, Path]:
 
 
 PLACES = [
-    *((flat, name) for name in ("observations", "actions", "rewards", "terminals")),
-    *((by_episode, f"{name}_0") for name in ("observations", "actions", "rewards", "terminated")),
-    (by_episode, "num_episodes"),
-    *((minari, f"episode_0/{name}") for name in ("observations", "actions", "terminations")),
+    *((minari, f"episode_0/{name}") for name in ("observations", "actions", "rewards")),
+    *((minari, f"episode_0/{name}") for name in ("terminations", "truncations")),
     (minari, "episode_0"),
     *((nested, f"episode_0/observations/{name}") for name in ("door", "door/lock", "room")),
 ]
@@ -123,22 +104,22 @@ def test_soft_links_are_followed_in_the_file(
     assert contents(open_data(data)) == before
 
 
-@pytest.mark.parametrize("target", ["/observations", "/nowhere", "/actions/part"])
+@pytest.mark.parametrize("target", ["/episode_0/observations", "/nowhere", "/episode_0/actions/a"])
 def test_soft_links_that_lead_nowhere(target: str, tmp_path: Path) -> None:
-    data, path = flat(tmp_path)
+    data, path = minari(tmp_path)
     with h5py.File(path, "r+") as file:
-        del file["observations"]
-        file["observations"] = h5py.SoftLink(target)
-    with pytest.raises(BadInput, match=r"flat\.h5"):
+        del file["episode_0/observations"]
+        file["episode_0/observations"] = h5py.SoftLink(target)
+    with pytest.raises(BadInput, match=r"main_data\.hdf5"):
         open_data(data)
 
 
 def test_links_of_a_kind_that_a_user_defines(tmp_path: Path) -> None:
     """The library makes none from Python, so the number of the kind is written over."""
-    data, path = flat(tmp_path)
+    data, path = minari(tmp_path)
     with h5py.File(path, "r+") as file:
-        del file["observations"]
-        file["observations"] = h5py.ExternalLink("other.h5", "private")
+        del file["episode_0/observations"]
+        file["episode_0/observations"] = h5py.ExternalLink("other.h5", "private")
     content = bytearray(path.read_bytes())
     place = content.index(b"\x40\x0cobservations")
     content[place] = 200
@@ -148,14 +129,14 @@ def test_links_of_a_kind_that_a_user_defines(tmp_path: Path) -> None:
 
 
 def test_the_command_exits_with_2(tmp_path: Path) -> None:
-    data, path = flat(tmp_path)
+    data, path = minari(tmp_path)
     with h5py.File(path, "r+") as file:
-        del file["observations"]
-        file["observations"] = h5py.ExternalLink("other.h5", "private")
+        del file["episode_0/observations"]
+        file["episode_0/observations"] = h5py.ExternalLink("other.h5", "private")
     done = covgame("audit", str(data), "--target", "uniform:2/pair", "--json")
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
-    assert "flat.h5: 'observations' is a link to another file" in done.stderr
+    assert "main_data.hdf5: 'observations' is a link to another file" in done.stderr
 
 
 def contents(data: Dataset) -> list[Any]:

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 import covgame
-from covgame.cli.completion import complete_env, complete_target
 from covgame.cli.messages import print_json, say_unless, show
-from covgame.cli.options import TARGETS, as_range, common_options, parse_columns
+from covgame.cli.options import TARGETS, as_range, common_options, complete_env, parse_columns
 from covgame.errors import BadInput
 
 NO_TARGET = "no target given: every action in every state 10 times, at any stage (uniform:10/pair)"
@@ -19,7 +18,6 @@ NO_TARGET = "no target given: every action in every state 10 times, at any stage
 @click.argument("data", nargs=-1, required=True)
 @click.option(
     "--target",
-    shell_complete=complete_target,
     help=f"What DATA should cover: {TARGETS}.  [default: uniform:10/pair]",
 )
 @click.option(
@@ -102,7 +100,7 @@ def audit(
 
     \b
     DATA is a run, a Parquet, CSV or Feather file or a folder of them,
-    d3rlpy's arrays (.npz, .h5) or a Minari dataset (minari:ID). Several add up.
+    or a Minari dataset (minari:ID). Several add up.
     Exits with 0 whether or not the target is covered; --json has "covered".
     Examples:
       covgame audit runs/grid-1 --target uniform:50/pair

@@ -23,15 +23,12 @@ from covgame.runs.text import as_lines
     help="The file to write; for minari a dataset's id (group/name-v0) or a path (./name-v0).",
 )
 @common_options
-def export(
-    run: Path, to: Literal["minari", "d3rlpy", "csv"], out: str, as_json: bool, quiet: bool
-) -> None:
-    """Write the episodes of a run as a Minari dataset, d3rlpy's arrays or CSV.
+def export(run: Path, to: Literal["minari", "csv"], out: str, as_json: bool, quiet: bool) -> None:
+    """Write the episodes of a run as a Minari dataset or CSV.
 
     \b
     Examples:
       covgame export runs/gym-FrozenLake-v1-1 --to minari --out covgame/frozen-v0
-      covgame export runs/gym-FrozenLake-v1-1 --to d3rlpy --out frozen.npz
       covgame export runs/gym-FrozenLake-v1-1 --to csv --out frozen.csv
     """
     del quiet

@@ -377,8 +377,8 @@ def audit(
     Data are read a batch at a time, so they may be larger than memory.
 
     Args:
-        data: A run's folder, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays
-            (``.npz``, ``.h5``), ``minari:ID``; or a list of such, which add up.
+        data: A run's folder, a Parquet, CSV or Feather file or a folder of them, ``minari:ID``;
+            or a list of such, which add up.
         target: What has to be visited how often, as in ``covgame.cover``. Left out,
             ``uniform:10/pair``. Without a known model, uniform targets are about what was seen.
         env: The environment that the data are from, as in ``covgame.cover``. If its transition

@@ -1,4 +1,4 @@
-"""Datasets: runs, tables, arrays and Minari's, read a batch at a time and counted."""
+"""Datasets: runs, tables and Minari's, read a batch at a time and counted."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from covgame.types import Shape
 
 MINARI = "minari:"
 KINDS = (
-    "a run of covgame, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays (.npz, "
-    ".h5), or a Minari dataset (minari:ID, or its folder)"
+    "a run of covgame, a Parquet, CSV or Feather file or a folder of them, or a Minari dataset "
+    "(minari:ID, or its folder)"
 )
 
 
@@ -269,8 +269,8 @@ def open_data(
     """Open a dataset, which reads and checks it once.
 
     Args:
-        path: A run, a Parquet, CSV or Feather file or a folder of them, d3rlpy's arrays (``.npz``,
-            ``.h5``), ``minari:ID``, or the folder of a Minari dataset.
+        path: A run, a Parquet, CSV or Feather file or a folder of them, ``minari:ID``, or the
+            folder of a Minari dataset.
         environment: The world that the data are from; its numbers of states and actions are used.
         horizon: Steps of an episode that count. Left out, those of the run, or of the longest.
         states: What counts as a state, where the data hold observations and there is no
@@ -340,9 +340,9 @@ def place_of(data: str | Path) -> Path:
         place = Path(os.path.realpath(name))
         is_part = place.name == EPISODES and is_file(str(place.parent / MANIFEST))
         return place.parent if is_part else place
-    from covgame.data.minari_data import local_root
+    from covgame.data.minari_data import datasets_root
 
-    return Path(os.path.realpath(local_root() / name.removeprefix(MINARI)))
+    return Path(os.path.realpath(datasets_root() / name.removeprefix(MINARI)))
 
 
 def open_all(
@@ -433,10 +433,6 @@ def _reader_of(name: str, columns: Mapping[str, str]) -> Origin:
     if is_folder(name):
         return _of_folder(path, columns)
     if is_file(name):
-        if path.suffix.lower() in (".npz", ".h5", ".hdf5"):
-            from covgame.data.d3rlpy_data import d3rlpy_arrays
-
-            return d3rlpy_arrays(path)
         from covgame.data.tables import TableReader
 
         return Origin(TableReader([path], columns))

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from covgame.data import to_d3rlpy, to_minari
+from covgame.data import to_minari
 from covgame.data.recording import Recording
 from covgame.errors import BadInput
 from covgame.notebook import facts_table
 from covgame.store.folder import RunFolder
 
-FORMATS = ("minari", "d3rlpy", "csv")
+FORMATS = ("minari", "csv")
 
 
 class InFolder(Protocol):
@@ -58,7 +58,7 @@ class Exported:
 
 
 def export(
-    run: str | Path | InFolder, *, to: Literal["minari", "d3rlpy", "csv"], out: str | Path
+    run: str | Path | InFolder, *, to: Literal["minari", "csv"], out: str | Path
 ) -> Exported:
     """Write the recorded episodes of a run for other tools.
 
@@ -67,8 +67,7 @@ def export(
 
     Args:
         run: The folder of a run, or a run that has one.
-        to: The format: ``minari`` (a dataset), ``d3rlpy`` (an ``.npz`` file with the arrays that
-            its ``MDPDataset`` takes) or ``csv`` (a row per step).
+        to: The format: ``minari`` (a dataset) or ``csv`` (a row per step).
         out: What to write, which must not exist yet: a file, or for Minari the id of a dataset
             (``group/name-v0``, kept where Minari keeps its datasets) or a folder ``./name-v0``.
 
@@ -88,20 +87,16 @@ def export(
     """
     if to not in FORMATS:
         raise BadInput(f"nothing can be exported to {to!r}; choose {', '.join(FORMATS)}")
-    place, dataset_id = _place(to, out)
+    place, dataset_id, load = _place(to, out)
     _check_free(place)
     recording = Recording.of(_folder(run))
     with _appearing(place) as draft:
         if to == "minari":
             to_minari.write_minari(recording, draft, dataset_id)
-            load = to_minari.loading(place, dataset_id)
-        elif to == "d3rlpy":
-            load = to_d3rlpy.write_d3rlpy(recording, draft, place)
         else:
             from covgame.data.to_csv import write_csv
 
             write_csv(recording, draft)
-            load = f'pandas.read_csv("{place}")'
     if to == "minari":
         to_minari.enter_namespaces(place, dataset_id)
     return Exported(
@@ -127,16 +122,14 @@ def _folder(run: str | Path | InFolder) -> RunFolder:
     return run.folder
 
 
-def _place(to: str, out: str | Path) -> tuple[Path, str]:
-    """The file or folder to be written, and for Minari the id of the dataset."""
+def _place(to: str, out: str | Path) -> tuple[Path, str, str]:
+    """(file or folder to be written, id of a Minari dataset, call that loads it)."""
     if not os.fspath(out):
         raise BadInput("--out is empty; say what to write")
     if to == "minari":
         return to_minari.find_place(out)
     path = Path(out).expanduser()
-    if to == "d3rlpy" and path.suffix != ".npz":
-        path = path.with_name(f"{path.name}.npz")
-    return path, ""
+    return path, "", f'pandas.read_csv("{path}")'
 
 
 def _check_free(place: Path) -> None:

@@ -28,12 +28,13 @@ def gathered(episodes: Iterable[StoredEpisode], called: Mapping[str, str]) -> It
     size, row, room = 0, 0, steps.BYTES
     for one in episodes:
         length = _length(one, called)
-        room -= sum(column.nbytes for column in one.columns.values())
+        nbytes = sum(column.nbytes for column in one.columns.values())
+        room -= nbytes
         full = size + length > steps.BATCH or room < 0
         if waiting and (one.file != waiting[0].file or full):
             yield _chunk(waiting, row, called)
             row = row + size if one.file == waiting[0].file else 0
-            waiting, size, room = [], 0, steps.BYTES
+            waiting, size, room = [], 0, steps.BYTES - nbytes
         waiting.append(one)
         size += length
     if waiting:

@@ -1,16 +1,18 @@
-"""Minari's datasets, in both of its layouts: HDF5, and a folder of Arrow or Parquet per episode.
+"""Read Minari datasets in both layouts: HDF5, and a folder of Arrow or Parquet files per episode.
 
-The files are read directly, one episode after another, so that nothing is held and the package
-itself is not needed.
+Spaces are read with Minari, episodes with h5py and pyarrow. Minari's own reader is not safe for
+data of others: it follows links to other files, and where a space is missing it imports and makes
+the environment that the metadata name.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,13 @@ from covgame.data.dataset import Origin
 from covgame.data.gathering import StoredEpisode, as_objects, gathered
 from covgame.data.hdf5 import DAMAGED, member, open_hdf5
 from covgame.data.steps import AnyArray, Chunk
-from covgame.errors import BadInput
+from covgame.errors import BadInput, MissingExtra
 from covgame.jsonfile import is_folder, read_json
 from covgame.types import END
 
 MAIN = "main_data.hdf5"
 METADATA = "metadata.json"
+DATASET_ID = re.compile(r"(?:[-_\w][-_\w/]*[-_\w]/|[-_\w]/)?[-_\w]+-v\d+")
 CALLED = {
     "state": "observations", "next_state": "observations", "action": "actions",
     "reward": "rewards", "terminated": "terminations", "truncated": "truncations",
@@ -48,16 +51,26 @@ def _data_folder(folder: Path) -> Path | None:
     return None
 
 
-def local_root() -> Path:
-    """Where Minari keeps what was downloaded."""
-    said = os.environ.get("MINARI_DATASETS_PATH")
-    return Path(said) if said else Path.home() / ".minari" / "datasets"
+def datasets_root() -> Path:
+    """Where Minari keeps datasets, by its own rule; every id is read and written below it.
+
+    Raises:
+        BadInput: ``MINARI_DATASETS_PATH`` is empty, which Minari cannot use either.
+    """
+    path = os.environ.get("MINARI_DATASETS_PATH")
+    if path is None:
+        return Path.home() / ".minari" / "datasets"
+    if not path:
+        raise BadInput("MINARI_DATASETS_PATH is empty; set it to a folder, or unset it")
+    return Path(path)
 
 
 def find_minari(name: str) -> Origin | None:
-    """A dataset under Minari's local root, if it is there."""
-    place = local_root() / name
-    return minari_folder(place) if name and is_folder(str(place)) and is_minari(place) else None
+    """A dataset under Minari's root, None if there is none of that name."""
+    if not DATASET_ID.fullmatch(name):
+        return None
+    place = datasets_root() / name
+    return minari_folder(place) if is_folder(str(place)) and is_minari(place) else None
 
 
 def minari_by_id(name: str) -> Origin:
@@ -66,7 +79,7 @@ def minari_by_id(name: str) -> Origin:
     if found is not None:
         return found
     raise BadInput(
-        f"there is no Minari dataset {name} in {local_root()}; if it is a public one, "
+        f"there is no Minari dataset {name} in {datasets_root()}; if it is a public one, "
         f"minari download {name} fetches it"
     )
 
@@ -81,29 +94,39 @@ def minari_folder(folder: Path) -> Origin:
         about = read_json(place / METADATA)
         if not isinstance(about, dict):
             raise BadInput(f"{place / METADATA} is damaged: it must be a JSON object")
-    observed, acted = (
-        _space(place, about.get(f"{what}_space")) for what in ("observation", "action")
-    )
-    states, nothing = _size(place, observed), _no_state(about)
-    reader = _Hdf5(place / MAIN, nothing) if (place / MAIN).is_file() else _Folders(place)
+    observed, acted = (_space(place, about, what) for what in ("observation", "action"))
+    (states, first_state), (actions, first_action) = _size(observed), _size(acted)
+    no_state = _no_state(about)
+    reader = _Hdf5(place / MAIN, no_state) if (place / MAIN).is_file() else _Folders(place)
     return Origin(
         reader,
-        states=states if states is None or nothing is None else nothing,
-        actions=_size(place, acted),
-        first_state=_start(observed),
-        first_action=_start(acted),
-        space=_box(place, observed),
+        states=states if states is None or no_state is None else no_state,
+        actions=actions,
+        first_state=first_state,
+        first_action=first_action,
+        space=observed if type(observed).__name__ == "Box" else None,
     )
 
 
-def _space(place: Path, text: Any) -> dict[str, Any]:
-    import json
-
+def _space(place: Path, about: dict[str, Any], what: str) -> Any:
+    """A Gymnasium space of the metadata, None if it is not there."""
+    described = about.get(f"{what}_space")
+    if described is None:
+        return None
     try:
-        found = json.loads(text) if isinstance(text, str) else text
-    except ValueError:
-        raise BadInput(f"{place / METADATA}: a space is no JSON") from None
-    return found if isinstance(found, dict) else {}
+        deserialize = import_module("minari.serialization").deserialize_space
+    except ImportError:
+        raise MissingExtra("minari", "reading Minari datasets") from None
+    try:
+        return deserialize(described)
+    except (*DAMAGED, AssertionError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BadInput(f"{place / METADATA}: {what}_space is no space ({reason})") from error
+
+
+def _size(space: Any) -> tuple[int | None, int]:
+    """(number of values, the first one) of a Discrete space."""
+    return (int(space.n), int(space.start)) if type(space).__name__ == "Discrete" else (None, 0)
 
 
 def _no_state(about: dict[str, Any]) -> int | None:
@@ -111,36 +134,6 @@ def _no_state(about: dict[str, Any]) -> int | None:
     ours = about.get("covgame")
     number = ours.get("no_state") if isinstance(ours, dict) else None
     return number if isinstance(number, int) and number > 0 else None
-
-
-def _size(place: Path, space: dict[str, Any]) -> int | None:
-    """How many there are of what is counted."""
-    if space.get("type") != "Discrete":
-        return None
-    size = space.get("n")
-    if not isinstance(size, int) or size < 1:
-        raise BadInput(f"{place / METADATA}: a Discrete space has a number n, not {size!r}")
-    return size
-
-
-def _start(space: dict[str, Any]) -> int:
-    start = space.get("start", 0)
-    return int(start) if isinstance(start, int) else 0
-
-
-def _box(place: Path, space: dict[str, Any]) -> Any:
-    """What state maps look at."""
-    if space.get("type") != "Box":
-        return None
-    try:
-        shape = tuple(int(size) for size in space["shape"])
-        low, high = (
-            np.broadcast_to(np.array(space[bound], dtype=np.float64), shape)
-            for bound in ("low", "high")
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise BadInput(f"{place / METADATA}: a Box has low, high and shape") from None
-    return SimpleNamespace(shape=shape, low=low, high=high)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,6 @@ class Recording:
     action_values: Values | None = None  # by number, where the environment takes other values
     episodes: int = 0
     steps: int = 0
-    cut: int = 0  # episodes that time has ended
     remarks: list[str] = field(default_factory=list)
 
     @classmethod
@@ -124,7 +123,6 @@ class Recording:
                 yield batch
                 self.episodes += len(batch.ends)
                 self.steps += len(batch)
-                self.cut += int((~batch.terminated).sum())
 
     def state_labels(self) -> list[str] | None:
         """What every state is called, None if they are just numbered."""

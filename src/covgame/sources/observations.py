@@ -8,6 +8,7 @@ text.
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,15 +30,19 @@ STORABLE = {"bool", "float16", "float32", "float64"} | {
 }
 """Numbers that every reader of Parquet knows."""
 
+LONGEST_TEXT = 10_000
+"""Bound of the Text space that stands for other spaces of text."""
+
 
 def space_to_json(space: Any) -> Space:
     """A space of Gymnasium's as JSON.
 
     Args:
-        space: Discrete, MultiDiscrete, MultiBinary, Box, Text, and Tuple or Dict of such.
+        space: Discrete, MultiDiscrete, MultiBinary, Box, Text, another space of text, and Tuple or
+            Dict of such.
 
     Returns:
-        What ``space_from_json`` makes the same space of.
+        What ``space_from_json`` makes the same space of; a Text for other spaces of text.
 
     Raises:
         BadInput: It is another kind of space, or its numbers are of a kind that cannot be stored.
@@ -57,6 +62,9 @@ def space_to_json(space: Any) -> Space:
     arrays = spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box
     if isinstance(space, arrays) and np.dtype(space.dtype).name in STORABLE:
         return _array_to_json(space)
+    if space.dtype is not None and space.dtype.kind == "U":  # text, such as MiniGrid's missions
+        lengths = {"min_length": 0, "max_length": LONGEST_TEXT}
+        return {"type": "Text", **lengths, "charset": string.printable}
     raise BadInput(f"{type(space).__name__} is no space whose values can be stored by themselves")
 
 
