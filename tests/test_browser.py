@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -211,21 +209,51 @@ def test_names_do_not_act(opened: Opened, pages: dict[str, Path]) -> None:
     assert page.locator("#panel h3").inner_text().startswith("</script>")
 
 
-def test_the_live_page_follows_a_run_and_says_that_it_has_ended(
-    opened: Opened, tmp_path: Path
-) -> None:
-    asked = ["cover", "gym:FrozenLake-v1", "--horizon", "8", "--target", "uniform:20", "--live"]
-    command = [sys.executable, "-m", "covgame", *asked, "--quiet", "--out", str(tmp_path / "run")]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stderr=pipe, stdout=pipe, text=True) as run:
-        assert run.stderr is not None
-        address = run.stderr.readline().split("live page: ")[1].strip()
-        page = opened.go(address)
-        assert page.locator(".chip").inner_text() == "running"
-        page.wait_for_selector(".chip:not(.running)", timeout=120_000)
-        assert run.wait(30) == 0
+def test_the_page_reloads_itself_until_the_run_has_ended(opened: Opened, tmp_path: Path) -> None:
+    env = cg.make("gym:FrozenLake-v1", horizon=8)
+    path = tmp_path / "run" / "report.html"
+    asked = cg.uniform(3)
+    shown: list[str] = []
+
+    def look(run: Coverage) -> None:
+        """While the run waits: the page, scrolled and switched, then the same after a reload."""
+        if shown:
+            return
+        page = opened.go(path.as_uri())
+        shown.append(page.locator(".chip").inner_text())
+        page.locator("button[data-mode=visits]").click()
+        page.evaluate("scrollTo(0, 150)")
+        with page.expect_navigation(timeout=20_000):
+            pass
+        page.wait_for_selector(".chip")
+        page.wait_for_function("scrollY === 150")
+        assert page.locator("button[data-mode=visits]").get_attribute("aria-pressed") == "true"
+
+    run = cg.cover(env, asked, out=tmp_path / "run", report=True, progress=look)
+    assert shown == ["running"]
+    page = opened.page
+    page.wait_for_selector(".chip:not(.running)", timeout=20_000)
     assert page.locator(".chip").inner_text() == "covered"
-    episodes = cg.load(tmp_path / "run").n_episodes
-    assert page.locator(".figure .value").first.inner_text() == f"{episodes:,}"
-    home = address.rsplit("/", 2)[0]
-    assert all(one.startswith(home) for one in opened.requests)
+    assert page.locator(".figure .value").first.inner_text() == f"{run.n_episodes:,}"
+    page.evaluate("window.still = true")
+    page.wait_for_timeout(3000)
+    assert page.evaluate("window.still") is True
+    assert not opened.complaints
+
+
+@pytest.mark.parametrize("name", ["phi*", "a proved lower bound"])
+def test_the_label_of_the_bound_fits_on_a_phone(
+    chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    run = cg.cover("chain:states=4,horizon=6", "uniform:20/pair", out=tmp_path / "run")
+    monkeypatch.setattr(Coverage, "has_exact_bound", name == "phi*")
+    page_file = run.report()
+    for width in (320, 390, 600, 1280):
+        phone = Opened(chromium, {"width": width, "height": 800}, "light")
+        page = phone.go(page_file.as_uri())
+        label, chart = page.locator(".rule-label"), page.locator("#chart svg").bounding_box()
+        box = label.bounding_box()
+        assert name in label.text_content()
+        assert box["x"] >= chart["x"]
+        assert box["x"] + box["width"] <= chart["x"] + chart["width"]
+        phone.context.close()

@@ -11,13 +11,12 @@ import click
 from covgame.cli.messages import say_unless
 from covgame.cli.options import (
     OUT,
-    Page,
     common_options,
     data_options,
     failure_options,
-    page_options,
     parse_columns,
     reading_options,
+    report_option,
     worker_options,
     world_and_target,
 )
@@ -91,7 +90,7 @@ from covgame.sources.environments import as_environment
     type=OUT,
     help="The folder of the run; a fresh one in runs/ if left out.",
 )
-@page_options
+@report_option
 @common_options
 def cover(
     env: str,
@@ -118,7 +117,7 @@ def cover(
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
-    page: Page,
+    report: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -148,4 +147,4 @@ def cover(
     )
     say_unless(quiet, run.size_words)  # before all that takes long
     create_folder(run, out)
-    finish(run, as_json, quiet, page)
+    finish(run, as_json, quiet, report)

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from covgame.cli.completion import complete_env
 from covgame.cli.messages import print_json, show
-from covgame.cli.options import common_options
+from covgame.cli.options import common_options, complete_env
 from covgame.errors import BadInput
 from covgame.mdp.families import FAMILIES, Family
 from covgame.sources.environments import make
@@ -19,7 +18,6 @@ Answer = tuple[dict[str, Any], str]
 OTHER_KINDS = (
     ("gym:NAME?option=value", "gym:FrozenLake-v1?map_name=8x8", "a Gymnasium environment"),
     ("py:MODULE:FACTORY", "py:examples.vending_machine:machine", "an environment of your own"),
-    ("gw:FILE", "gw:login.json", "a model in GraphWalker's JSON: vertices, edges, guards"),
     ("FILE.json", "model.json", "a model file of format covgame-mdp/1"),
 )
 

@@ -8,14 +8,13 @@ from typing import Literal
 import click
 
 from covgame.cli.options import (
-    Page,
     common_options,
     data_options,
     failure_options,
     learning_options,
-    page_options,
     parse_columns,
     reading_options,
+    report_option,
 )
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
@@ -32,7 +31,7 @@ from covgame.sources.environments import as_environment
 @reading_options
 @failure_options
 @data_options
-@page_options
+@report_option
 @common_options
 def explore(
     env: str,
@@ -56,7 +55,7 @@ def explore(
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
-    page: Page,
+    report: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -83,4 +82,4 @@ def explore(
     if not quiet:
         announce(run)
     create_folder(run, out)
-    finish(run, as_json, quiet, page)
+    finish(run, as_json, quiet, report)

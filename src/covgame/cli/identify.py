@@ -9,15 +9,14 @@ import click
 
 from covgame.cli.messages import say
 from covgame.cli.options import (
-    Page,
     as_range,
     common_options,
     data_options,
     failure_options,
     learning_options,
-    page_options,
     parse_columns,
     reading_options,
+    report_option,
 )
 from covgame.cli.playing import finish
 from covgame.cli.progress import announce
@@ -51,7 +50,7 @@ from covgame.sources.environments import as_environment
 )
 @failure_options
 @data_options
-@page_options
+@report_option
 @common_options
 def identify(
     env: str,
@@ -79,7 +78,7 @@ def identify(
     data: tuple[str, ...],
     columns: str | None,
     out: Path | None,
-    page: Page,
+    report: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -107,4 +106,4 @@ def identify(
     if not quiet:
         announce(run)
     create_folder(run, out)
-    finish(run, as_json, quiet, page)
+    finish(run, as_json, quiet, report)

@@ -27,7 +27,6 @@ NAMES = (
     "resume",
     "report",
     "export",
-    "bench",
     "envs",
 )
 
@@ -90,11 +89,7 @@ def _stop(_signal: int, _frame: object) -> None:
 
 def run() -> None:
     """The entry point: the work is done by a process below this one, where there can be one."""
-    if COMPLETION in os.environ:
-        from covgame.cli.completion import complete_whole_words
-
-        complete_whole_words()
-    else:
+    if COMPLETION not in os.environ:
         supervise()
     for name in heeded():
         signal.signal(name, _stop)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from covgame.cli.completion import complete_env, complete_target
 from covgame.cli.messages import (
     DEBUG,
     PROCESS,
@@ -21,17 +20,9 @@ from covgame.cli.messages import (
 )
 from covgame.errors import BadInput
 from covgame.interruption import OneProcess
+from covgame.mdp.families import FAMILIES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class Page:
-    """What becomes of the page of a run."""
-
-    report: bool = False  # written at the end
-    live: bool = False  # served while it is played
-    port: int = 0  # 0: any that is free
 
 
 class RunPath(click.Path):
@@ -91,33 +82,25 @@ def common_options(command: Command) -> Command:
     return guarded  # type: ignore[return-value]
 
 
-def page_options(command: Command) -> Command:
-    """``--report``, ``--live`` and ``--port``, handed on together as ``page``."""
+def report_option(command: Command) -> Command:
+    """``--report``."""
+    option = click.option(
+        "--report",
+        is_flag=True,
+        help="Write report.html into the run's folder, now and every few seconds; the page "
+        "reloads itself until the run has ended.",
+    )
+    return option(command)
 
-    @functools.wraps(command)
-    def told(*args: Any, report: bool, live: bool, port: int | None, **kwargs: Any) -> Any:
-        if port is not None and not live:
-            raise click.UsageError("--port is for --live")
-        return command(*args, page=Page(report, live, port or 0), **kwargs)
 
-    for option in (
-        click.option(
-            "--port",
-            type=click.IntRange(1, 65535),
-            help="Of the page of --live.  [default: any that is free]",
-        ),
-        click.option(
-            "--live",
-            is_flag=True,
-            help="Serve the page to browsers on this machine while the run goes; standard error "
-            "says where.",
-        ),
-        click.option(
-            "--report", is_flag=True, help="Write report.html into the run's folder at the end."
-        ),
-    ):
-        told = option(told)
-    return told  # type: ignore[return-value]
+def complete_env(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete ENV in a shell: the families that match, files if none does."""
+    families = [
+        CompletionItem(name, help=family.summary)
+        for name, family in sorted(FAMILIES.items())
+        if name.startswith(incomplete)
+    ]
+    return families or [CompletionItem(incomplete, type="file")]
 
 
 def world_and_target(command: Command, *, required: bool = True) -> Command:
@@ -131,12 +114,7 @@ def world_and_target(command: Command, *, required: bool = True) -> Command:
             help="Leave out what no policy reaches with at least this probability.",
         ),
         click.option("--horizon", type=int, help="Most steps of an episode, if ENV does not say."),
-        click.option(
-            "--target",
-            required=required,
-            shell_complete=complete_target,
-            help=f"What to cover: {TARGETS}.",
-        ),
+        click.option("--target", required=required, help=f"What to cover: {TARGETS}."),
         click.argument("env", shell_complete=complete_env),
     ):
         command = option(command)
@@ -227,8 +205,8 @@ def data_options(command: Command) -> Command:
         "data",
         multiple=True,
         metavar="DATA",
-        help="Start from data already collected (a run, Parquet or CSV files, d3rlpy's arrays, "
-        "minari:ID) and play only what is missing. May be given several times.",
+        help="Start from data already collected (a run, Parquet or CSV files, minari:ID) "
+        "and play only what is missing. May be given several times.",
     )
     return option(command)
 

@@ -8,7 +8,6 @@ from typing import NoReturn
 import click
 
 from covgame.cli.messages import DEBUG, INTERRUPTED, print_json, say, say_lines, say_unless, show
-from covgame.cli.options import Page
 from covgame.cli.progress import watch
 from covgame.cli.supervising import works_on
 from covgame.errors import SolverFailed
@@ -29,13 +28,13 @@ EXIT_CODES = {
 UNSEEN = "a state of the target never appeared; all is saved"
 
 
-def finish(run: Run, as_json: bool, quiet: bool, page: Page) -> NoReturn:
+def finish(run: Run, as_json: bool, quiet: bool, report: bool) -> NoReturn:
     """Play a run to its end, print the answer, and exit as the contract says."""
     works_on(run.path)
     say_unless(quiet, run.notice)
     if run.stopped is None:
         try:
-            watch(run, page, quiet=quiet)
+            watch(run, report=report, quiet=quiet)
         except KeyboardInterrupt:
             _break_off(run, as_json, quiet)
     if isinstance(run, Coverage):
@@ -44,7 +43,7 @@ def finish(run: Run, as_json: bool, quiet: bool, page: Page) -> NoReturn:
         print_json(run.to_dict())
     else:
         show(run.to_text())
-    if page.report:
+    if report:
         say_unless(quiet, f"wrote {run.report()}")
     leave(run, quiet)
 

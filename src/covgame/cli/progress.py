@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from covgame import waiting
 from covgame.cli.messages import say
-from covgame.cli.options import Page
 from covgame.planning import number
-from covgame.runs.playing import play
+from covgame.runs.playing import play, updated_page
 from covgame.runs.run import Outlook, Run
 from covgame.runs.watching import Lines, display
 
@@ -23,34 +22,24 @@ SECONDS_UNTIL_EXCUSE = 2.0
 COMPILING = "compiling the game for this machine, up to half a minute, once"
 
 
-def watch(run: Run, page: Page, *, quiet: bool) -> None:
+def watch(run: Run, *, report: bool, quiet: bool) -> None:
     """Play a run to its end, showing how it goes on standard error and, if asked, on a page."""
-    with _served(run, page) as publish:
-        _watch(run, publish, quiet=quiet)
+    with updated_page(run, wanted=report) as update_page:
+        if report and not quiet:
+            say(f"the page of this run, which reloads itself: {run.report_path}")
+        _watch(run, update_page, quiet=quiet)
 
 
-@contextmanager
-def _served(run: Run, page: Page) -> Iterator[Callable[[Run], None]]:
-    """Whom to tell of every block, if there is a page to keep up to date."""
-    if not page.live:
-        yield lambda run: None
-        return
-    from covgame.report.live import served
-
-    with served(run, page.port, say) as publish:
-        yield publish
-
-
-def _watch(run: Run, publish: Callable[[Run], None], *, quiet: bool) -> None:
+def _watch(run: Run, update_page: Callable[[Run], None], *, quiet: bool) -> None:
     if quiet:
         for _ in play(run):
-            publish(run)
+            update_page(run)
         return
     with display() as show, _excuse(COMPILING):
         warned = False
         for _ in play(run):
             show(run)
-            publish(run)
+            update_page(run)
             if run.warning and not warned:
                 say(run.warning)
                 warned = True

@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from covgame.cli.options import (
-    Page,
     common_options,
     failure_options,
-    page_options,
+    report_option,
     worker_options,
 )
 from covgame.cli.playing import finish
@@ -31,7 +30,7 @@ from covgame.runs.settings import Changes, Engine
 @click.option("--env", help="The environment named again, instead of the name in RUN.")
 @partial(failure_options, resumed=True)
 @partial(worker_options, resumed=True)
-@page_options
+@report_option
 @common_options
 def resume(
     run: Path,
@@ -43,7 +42,7 @@ def resume(
     workers: int | None,
     engine: Engine | None,
     address: str | None,
-    page: Page,
+    report: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -59,4 +58,4 @@ def resume(
     changes = Changes(max_episodes, on_failure, step_timeout, workers, engine, address)
     on_recount = (lambda told, recorded: None) if quiet else recount_lines()
     taken_up = take_up(run, changes, env=env, trust=trust, on_recount=on_recount)
-    finish(taken_up, as_json, quiet, page)
+    finish(taken_up, as_json, quiet, report)

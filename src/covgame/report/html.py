@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import time
 import zlib
 from functools import cache
 from importlib.resources import files
@@ -38,16 +39,16 @@ def asset(name: str) -> str:
     return files("covgame.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def page_html(page: PageData, *, live: bool = False) -> str:
-    """The whole file; ``live`` asks the server it came from for what is new."""
+def page_html(page: PageData, *, reloads: bool = False) -> str:
+    """The whole file; with ``reloads`` it loads itself again every few seconds."""
     style, script = asset("page.css"), asset("page.js")
     title = f"{page.title}: {KINDS[page.kind].lower()}"
     story = "\n".join(f"<p>{as_html(sentence)}</p>" for sentence in page.sentences)
     return f"""<!doctype html>
-<html lang="en"{" data-live" if live else ""}>
+<html lang="en"{f' data-written="{time.time():.0f}"' if reloads else ""}>
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy(live=live)}">
+<meta http-equiv="Content-Security-Policy" content="{policy()}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
@@ -66,24 +67,24 @@ def page_html(page: PageData, *, live: bool = False) -> str:
 """
 
 
-def write_page(page: PageData, path: Path) -> Path:
+def write_page(page: PageData, path: Path, *, reloads: bool = False) -> Path:
     """Write the file, as a whole or not at all."""
     if not path.absolute().parent.is_dir():
         raise BadInput(f"{path}: there is no folder {path.absolute().parent}")
     try:
-        write_whole(path, page_html(page).encode())
+        write_whole(path, page_html(page, reloads=reloads).encode())
     except StorageFailed as error:
         raise BadInput(f"the page cannot be written: {error}") from error
     return path
 
 
-def policy(*, live: bool = False) -> str:
+def policy() -> str:
     """What a browser may do with the page: run our script, apply our style, and nothing else."""
     parts = [
         "default-src 'none'",
         f"script-src {_hash(asset('page.js'))}",
         f"style-src {_hash(asset('page.css'))}",
-        "connect-src 'self'" if live else "connect-src 'none'",
+        "connect-src 'none'",
         "base-uri 'none'",
         "form-action 'none'",
     ]

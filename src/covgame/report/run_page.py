@@ -47,7 +47,8 @@ def page_of(run: Run, *, running: bool = False, trail: Trail | None = None) -> P
     Args:
         run: Played here, or loaded from its folder.
         running: It is being played.
-        trail: Points that were noted on the way. Who has them waits for nothing that takes long.
+        trail: Points that were noted on the way, for a page that is written while the run is
+            played: nothing that takes long is computed then.
     """
     ending = Ending.of(run, running=running)
     word, tone = status(run, ending)
@@ -65,9 +66,9 @@ def page_of(run: Run, *, running: bool = False, trail: Trail | None = None) -> P
 
 
 def _coverage_parts(run: Coverage, ending: Ending, trail: Trail | None) -> Parts:
-    live = trail is not None
-    bound = _bound(run, solve=not live)
-    dearest, learnt = ([], False) if live and bound is None else _dearest(run)
+    is_update = trail is not None
+    bound = _bound(run, solve=not is_update)
+    dearest, learnt = ([], False) if is_update and bound is None else _dearest(run)
     lacking, missing = run.uncovered, np.maximum(run.target.counts - run.collected, 0.0)
     seen = _seen(run, run.target.rows, run.target.counts, missing)
     return (

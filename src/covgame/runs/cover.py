@@ -59,7 +59,7 @@ def cover(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | bool | None = None,
-    live: bool = False,
+    report: bool = False,
 ) -> Coverage:
     """Play until every requirement of ``target`` is met, or the budget is spent.
 
@@ -104,16 +104,16 @@ def cover(
         engine: ``"local"``, processes on this machine, or ``"ray"``, Ray's actors (an extra).
         address: Of a Ray cluster, ``"auto"`` or ``"HOST:PORT"``; left out, Ray is started here.
         start_from: Data already collected, one dataset or a list of them: whatever
-            ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns, d3rlpy's
-            arrays, ``minari:ID``). Their visits count, and only what is missing is played.
+            ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns,
+            ``minari:ID``). Their visits count, and only what is missing is played.
         columns: What the columns of a table to start from are called, ours -> theirs:
             ``{"state": "s", "action": "a"}``.
         out: A folder for the run. The episodes are written there as Parquet files, and a run that
             was stopped goes on with ``covgame.resume``.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
-        live: Serve the page of the run to browsers on this machine while it is played; a line on
-            standard error says where.
+        report: Write the page of the run (``run.report()``) at the start and rewrite it while the
+            run is played, at most every two seconds; it reloads itself until the run has ended.
 
     Returns:
         The run: ``run.n_episodes``, ``run.covered``, ``run.counts.visits`` (H x S x A),
@@ -150,7 +150,10 @@ def cover(
     if out is not None:
         create_folder(run, out)
     _say(run.size_words)
-    return solved_as_asked(to_the_end(run, progress, live=live))
+    solved_as_asked(to_the_end(run, progress, report=report))
+    if report and settings.exact_bound:
+        run.report()
+    return run
 
 
 def solved_as_asked(run: Coverage) -> Coverage:

@@ -59,7 +59,7 @@ def explore(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | bool | None = None,
-    live: bool = False,
+    report: bool = False,
 ) -> Exploration:
     """Explore without a reward until the learnt model is good enough for any reward.
 
@@ -108,8 +108,8 @@ def explore(
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
-        live: Serve the page of the run to browsers on this machine while it is played; a line on
-            standard error says where.
+        report: Write the page of the run (``run.report()``) at the start and rewrite it while the
+            run is played, at most every two seconds; it reloads itself until the run has ended.
 
     Returns:
         The run: ``run.model`` (a ``LearntModel``), ``run.certified_error``, ``run.n_episodes``,
@@ -139,7 +139,7 @@ def explore(
     run = cast(
         "Exploration", start(environment, settings, force=force, data=From.of(start_from, columns))
     )
-    return _to_the_end(run, out, progress, live=live)
+    return _to_the_end(run, out, progress, report=report)
 
 
 def identify(
@@ -170,7 +170,7 @@ def identify(
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | bool | None = None,
-    live: bool = False,
+    report: bool = False,
 ) -> Identification:
     """Find a policy whose value is within epsilon of the best, for the environment's own reward.
 
@@ -220,8 +220,8 @@ def identify(
         out: A folder for the run, which can then be resumed and certified.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
-        live: Serve the page of the run to browsers on this machine while it is played; a line on
-            standard error says where.
+        report: Write the page of the run (``run.report()``) at the start and rewrite it while the
+            run is played, at most every two seconds; it reloads itself until the run has ended.
 
     Returns:
         The run: ``run.policy``, ``run.certified_gap``, ``run.conclusion`` (with ``lower`` and
@@ -251,7 +251,7 @@ def identify(
         "Identification",
         start(environment, settings, force=force, data=From.of(start_from, columns)),
     )
-    return _to_the_end(run, out, progress, live=live)
+    return _to_the_end(run, out, progress, report=report)
 
 
 def _to_the_end(
@@ -259,11 +259,11 @@ def _to_the_end(
     out: str | Path | None,
     progress: Callable[[AnyRun], None] | bool | None,
     *,
-    live: bool,
+    report: bool,
 ) -> AnyRun:
     if out is not None:
         create_folder(run, out)
-    return to_the_end(run, progress, live=live)
+    return to_the_end(run, progress, report=report)
 
 
 def start(

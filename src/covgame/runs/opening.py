@@ -132,7 +132,7 @@ def resume(
     workers: int | None = None,
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
-    live: bool = False,
+    report: bool = False,
 ) -> Any:
     """Continue a run that was stopped or killed; a finished one is returned as it is.
 
@@ -152,8 +152,8 @@ def resume(
             yours, or you have looked at that code.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
-        live: Serve the page of the run to browsers on this machine while it is played; a line on
-            standard error says where.
+        report: Write the page of the run (``run.report()``) at the start and rewrite it while the
+            run is played, at most every two seconds; it reloads itself until the run has ended.
 
     Returns:
         The run, played to its end: the same as if it had never stopped.
@@ -175,7 +175,7 @@ def resume(
     )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
-    run = run if run.stopped is not None else to_the_end(run, progress, live=live)
+    run = run if run.stopped is not None else to_the_end(run, progress, report=report)
     return solved_as_asked(run) if isinstance(run, Coverage) else run
 
 

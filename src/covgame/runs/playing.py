@@ -188,17 +188,19 @@ def save_answer(run: Run) -> None:
 
 
 def to_the_end(
-    run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None, *, live: bool = False
+    run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None, *, report: bool = False
 ) -> AnyRun:
     """Play a run out; an interruption and a failing environment are raised when all is saved."""
-    with _told(progress) as tell, _served(run, live=live) as publish:
+    with _told(progress) as tell, updated_page(run, wanted=report) as update_page:
         warned = False
         for _ in play(run):
             if run.warning and not warned:
                 warnings.warn(run.warning, stacklevel=3)
                 warned = True
             tell(run)
-            publish(run)
+            update_page(run)
+    if report:
+        run.report()
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     if run.failure:
@@ -223,15 +225,15 @@ def _told(progress: Callable[[AnyRun], None] | bool | None) -> Iterator[Callable
 
 
 @contextmanager
-def _served(run: Run, *, live: bool) -> Iterator[Callable[[Run], None]]:
-    """The page of a run, if it is to be watched in a browser."""
-    if not live:
+def updated_page(run: Run, *, wanted: bool) -> Iterator[Callable[[Run], None]]:
+    """Yields what to call with the run after every block, to keep its page up to date."""
+    if not wanted:
         yield lambda run: None
         return
-    from covgame.report.live import served
+    from covgame.report.updates import page_updates
 
-    with served(run) as publish:
-        yield publish
+    with page_updates(run) as update:
+        yield update
 
 
 def replay(

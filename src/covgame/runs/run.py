@@ -259,11 +259,14 @@ class Run(ABC):
         from covgame.report.html import write_page
         from covgame.report.run_page import page_of
 
-        if path is None:
-            if self.folder is None:
-                raise BadInput("this run has no folder; say where to write it: run.report(path)")
-            path = self.folder.path / REPORT
-        return write_page(page_of(self), Path(path))
+        return write_page(page_of(self), self.report_path if path is None else Path(path))
+
+    @property
+    def report_path(self) -> Path:
+        """Where the page of the run is written if no other place is named."""
+        if self.folder is None:
+            raise BadInput("this run has no folder; say where to write it: run.report(path)")
+        return self.folder.path / REPORT
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts()) + self._further_html()

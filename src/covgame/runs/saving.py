@@ -32,7 +32,7 @@ from covgame.store.folder import (
     fresh_folder,
     names_text,
 )
-from covgame.store.trust import GRAPHWALKER, code_named, resume_command
+from covgame.store.trust import code_named, resume_command
 
 if TYPE_CHECKING:
     from covgame.store.recorder import CountsRecorder, Recorder
@@ -122,11 +122,9 @@ def ask_for_trust(folder: RunFolder, code: Mapping[str, str]) -> str:
     again = ""
     if list(code) == ["environment"]:
         again = f", or name it again: --env {shlex.quote(code['environment'])}"
-    a_file = all(name.startswith(GRAPHWALKER) for name in code.values())
-    does, what = ("reads", "file") if a_file else ("imports", "code")
     return (
-        f"going on with {folder.path} {does} {' and '.join(code.values())}, as its {MANIFEST} "
-        f"says; if you trust that {what}, use {trusting}{again} (trust=True or env= in Python)"
+        f"going on with {folder.path} imports {' and '.join(code.values())}, as its {MANIFEST} "
+        f"says; if you trust that code, use {trusting}{again} (trust=True or env= in Python)"
     )
 
 
@@ -155,7 +153,7 @@ def _name_in(folder: RunFolder) -> str:
     """The name of an environment; a model of its own is in the folder, in no other place."""
     name: str = folder.manifest["environment"]
     kind = name.partition(":")[0]
-    if kind not in ("gym", "gw", "py", *FAMILIES):
+    if kind not in ("gym", "py", *FAMILIES):
         raise BadInput(f"{folder.path / MANIFEST} names an environment that does not exist: {name}")
     return name
 

@@ -103,11 +103,13 @@
       const path = one.x.map((v, k) => `${k ? "L" : "M"}${x(v).toFixed(1)} ${y(clamp(one.y[k], y0, y1)).toFixed(1)}`).join("");
       picture.append(draw("path", { class: `line l${i % 3}`, d: path }));
     });
+    const labels = [];
     for (const rule of chart.rules) {
       if (rule.axis === "x") {
         const at = x(rule.at), end = at > width * 0.6;
-        picture.append(draw("line", { class: "rule", x1: at, x2: at, y1: top - 4, y2: height - bottom }),
-          draw("text", { class: "rule-label", x: at + (end ? -6 : 6), y: height - bottom - 8, "text-anchor": end ? "end" : "start" }, `${rule.label}: ${short(rule.at)}`));
+        const label = draw("text", { class: "rule-label", x: at + (end ? -6 : 6), y: height - bottom - 8, "text-anchor": end ? "end" : "start" }, `${rule.label}: ${short(rule.at)}`);
+        picture.append(draw("line", { class: "rule", x1: at, x2: at, y1: top - 4, y2: height - bottom }), label);
+        labels.push(label);
       } else {
         const at = y(rule.at);
         picture.append(draw("line", { class: "rule", x1: left, x2: width - right, y1: at, y2: at }),
@@ -128,6 +130,13 @@
     });
     picture.addEventListener("pointerleave", () => { cursor.classList.add("hidden"); key(null); });
     place.replaceChildren(picture);
+    /* Narrow screens: a label that does not fit is shortened to what its brackets say, and moved inside. */
+    for (const label of labels) {
+      const room = width - right - left - 4;
+      if (label.getComputedTextLength() > room) label.textContent = label.textContent.replace(/^.*\((.*)\)/, "$1");
+      const long = label.getComputedTextLength(), first = +label.getAttribute("x") - (label.getAttribute("text-anchor") === "end" ? long : 0);
+      put(label, { x: clamp(first, left + 4, width - right - long), "text-anchor": "start" }, []);
+    }
     key(null);
   }
 
@@ -395,7 +404,7 @@
         el("tr", {}, el("th", { scope: "row" }, "made with"), el("td", {}, data.made_with)))));
   }
 
-  /* ---------------------------------------------------------------- begin, and go on */
+  /* ---------------------------------------------------------------- begin, and load again */
   async function unpacked(text) {
     const found = JSON.parse(text);
     if (!found.deflate) return found;
@@ -403,26 +412,26 @@
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return JSON.parse(await new Response(stream).text());
   }
-  const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
-  async function follow() {
-    let number = 0, misses = 0;
-    while (misses < 3) {
-      try {
-        const answer = await fetch(`data?after=${number}`, { cache: "no-store" });
-        if (answer.status === 200) { number = +answer.headers.get("X-Number"); data = await answer.json(); render(); if (answer.headers.get("X-Last")) return; }
-        else if (answer.status !== 204) throw new Error(String(answer.status));
-        misses = 0;
-      } catch { misses += 1; await pause(1); }
-    }
-    const chip = document.querySelector(".chip");
-    if (chip && data.tone === "running") { chip.className = "chip open"; chip.textContent = "no longer connected; this is the last state"; }
+  /* A page of a run that goes on loads itself again, and keeps what was chosen and scrolled to. */
+  function reloadLater(written) {
+    const minutes = Math.floor((Date.now() / 1000 - written) / 60), chip = document.querySelector(".chip");
+    if (minutes >= 2 && chip) { chip.className = "chip open"; chip.textContent = `no update for ${full(minutes)} minutes`; }
+    history.scrollRestoration = "manual";
+    setTimeout(function reload() {
+      if (document.hidden) { document.addEventListener("visibilitychange", reload, { once: true }); return; }
+      history.replaceState({ scroll: scrollY, view: { ...view, open: [...view.open] } }, "");
+      location.reload();
+    }, 2000);
   }
   addEventListener("resize", () => { cancelAnimationFrame(frame); frame = requestAnimationFrame(() => data && redraw()); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => data && redraw());
   unpacked(document.getElementById("data").textContent).then((found) => {
     data = found;
+    const kept = history.state, written = document.documentElement.dataset.written;
+    if (kept && kept.view) Object.assign(view, kept.view, { open: new Set(kept.view.open) });
     render();
-    if (document.documentElement.hasAttribute("data-live")) follow();
+    if (kept && kept.view) scrollTo(0, kept.scroll);
+    if (written) reloadLater(+written);
   }).catch((error) => {
     document.getElementById("page").append(el("p", { class: "note" }, `This browser cannot draw the page (${error.message}); a newer one can.`));
   });
