@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import venv
@@ -66,13 +67,13 @@ def test_slow(rest: list[str]) -> int:
 
 
 def test_d3rlpy(rest: list[str]) -> int:
-    """What d3rlpy makes of an export; it needs an older Gymnasium, so it lives apart."""
+    """d3rlpy reads an export; it needs an older Gymnasium, so it has an environment of its own."""
     set_up("dev")
     own = ROOT / ".venv-d3rlpy"
     python = own / BIN.name / PYTHON.name
     if not (own / "installed").exists():
         venv.create(own, with_pip=True, clear=True)
-        for wanted in ("torch==2.13.0", "d3rlpy==2.8.1"):
+        for wanted in ("torch==2.13.0", "d3rlpy==2.8.1", "minari[hdf5]==0.5.4", "pillow>=10.0"):
             install = [str(python), "-m", "pip", "install", "--quiet", wanted]
             subprocess.run(install, check=True)
         (own / "installed").write_text("")
@@ -258,7 +259,8 @@ def lock(rest: list[str]) -> int:
 
 
 def run(*arguments: str) -> int:
-    """Run .venv's Python and return its exit code."""
+    """Run .venv's Python and return its exit code. Ctrl-C is left to it: it may have to save."""
+    signal.signal(signal.SIGINT, lambda *_: None)
     return subprocess.run([str(PYTHON), *arguments], cwd=ROOT, check=False).returncode
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import _results
 from benchmarks._formats import beside, in_seconds, mean_with_error, solved, with_error
-from covgame.comparison.markdown import table
+from benchmarks.comparison.markdown import table
 
 
 def min_flow() -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 
 from benchmarks import _results
-from covgame.comparison.markdown import table
+from benchmarks.comparison.markdown import table
 
 
 def topping_up() -> str:

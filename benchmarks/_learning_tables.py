@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from benchmarks import _results
 from benchmarks._formats import in_seconds
-from covgame.comparison.markdown import table
+from benchmarks.comparison.markdown import table
 
 
 def pac_runs() -> str:

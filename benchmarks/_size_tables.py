@@ -7,8 +7,8 @@ from typing import Any
 
 from benchmarks import _results
 from benchmarks._formats import in_seconds
+from benchmarks.comparison.markdown import table
 from benchmarks.size import DENSE, OURS, WHOLE
-from covgame.comparison.markdown import table
 
 
 def _milliseconds(value: float) -> str:

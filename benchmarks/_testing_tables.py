@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks import _results
-from covgame.comparison.markdown import table
+from benchmarks.comparison.markdown import table
 
 SYSTEMS = {"CircuitBreaker": "circuit breaker", "Cache": "cache", "Protocol": "protocol"}
 

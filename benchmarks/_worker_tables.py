@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks import _results
-from covgame.comparison.markdown import table
+from benchmarks.comparison.markdown import table
 
 SIZES = (2, 8, 64)
 

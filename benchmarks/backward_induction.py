@@ -18,7 +18,7 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
-from covgame.comparison.dense import DensePlanner
+from benchmarks.comparison.dense import DensePlanner
 from covgame.mdp import dp
 
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "backward_induction.svg"

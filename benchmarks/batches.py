@@ -17,7 +17,7 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
-from covgame.comparison.measures import priced, world
+from benchmarks.comparison.measures import priced, world
 from covgame.game.presets import default_game, paper_game
 from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, SortedSuccessors, draw_visits
 from covgame.players.lazy import BatchedPlayer

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import _results
-from covgame.comparison.measures import REACH, priced, world
+from benchmarks.comparison.measures import REACH, priced, world
 from covgame.game.adversary import TargetAware
 from covgame.game.counts import Counts
 from covgame.game.game import Game

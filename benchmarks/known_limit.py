@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks import _results
-from covgame.comparison.measures import REACH, priced, world
+from benchmarks.comparison.measures import REACH, priced, world
 from covgame.flow.highs import Method, Solver
 from covgame.flow.min_flow import ScaledProgram, flow_policy
 from covgame.flow.polytope import flow_polytope

@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks import _results
 from benchmarks._beliefs import Note, Notebook, Prior, World, ordered, place_of
+from benchmarks.comparison.measures import priced, world
 from benchmarks.known_limit import (
     CAP,
     PLAYERS,
@@ -31,7 +32,6 @@ from benchmarks.known_limit import (
     TOO_LONG,
     Remainder,
 )
-from covgame.comparison.measures import priced, world
 from covgame.game.game import rounds
 from covgame.game.presets import default_game
 from covgame.mdp import dp

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from benchmarks import _results
-from covgame.comparison.measures import world
+from benchmarks.comparison.measures import world
 from covgame.game.game import Game
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP

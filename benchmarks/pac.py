@@ -23,6 +23,7 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
+from benchmarks._worst_case import worst_reward
 from covgame.confidence import PaperThresholds
 from covgame.flow.functionals import functionals
 from covgame.flow.min_flow import min_flow
@@ -31,7 +32,6 @@ from covgame.mdp.model import TabularMDP
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import ImplicitElimination
 from covgame.pac.visitations import EstimateVisitations
-from covgame.pac.worst_case import worst_reward
 from covgame.players.by_counts import COARSE, CountsPlayer
 from covgame.targets.target import Target
 from covgame.types import FloatHSA, Policy

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import _results
+from benchmarks.comparison.dense import DensePlanner
 from covgame.baselines.ucbvi import UCBVI
-from covgame.comparison.dense import DensePlanner
 from covgame.game.counts import Counts
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP

@@ -25,10 +25,10 @@ from benchmarks import (
     _testing_tables,
     _worker_tables,
 )
-from covgame.comparison.markdown import renewed
-from covgame.comparison.results import read_results
-from covgame.comparison.summaries import TABLES as PEER_TABLES
-from covgame.comparison.summaries import TUNING_TABLES, all_tables
+from benchmarks.comparison.markdown import renewed
+from benchmarks.comparison.results import read_results
+from benchmarks.comparison.summaries import TABLES as PEER_TABLES
+from benchmarks.comparison.summaries import TUNING_TABLES, all_tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -51,7 +51,7 @@ def main(check: bool) -> int:
 
 @cache
 def _peers(name: str) -> dict[str, str]:
-    """The tables that ``covgame bench report`` makes of a file of results."""
+    """The tables that ``bench peers report`` makes of a file of results."""
     return all_tables(read_results(_results.RESULTS / f"{name}.parquet"))
 
 

@@ -16,14 +16,14 @@ import numpy as np
 import covgame as cg
 from benchmarks import _results
 from benchmarks._paced import Paced
+from benchmarks._throughput_model import Plant, forecast, workers_worth_having
 from benchmarks._virtual import VirtualTeam, absent
+from benchmarks.comparison.measures import world
 from benchmarks.workers import HORIZON
-from covgame.comparison.measures import world
 from covgame.game.presets import default_game
 from covgame.players.compiled import CompiledGame
 from covgame.targets.requests import parse_request
 from covgame.workers.player import TeamPlayer
-from covgame.workers.throughput import Plant, forecast, workers_worth_having
 
 SIDES = [5, 16, 50]
 """Of square grids, with 40 stages: 4,000 to 400,000 cells."""

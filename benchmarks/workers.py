@@ -18,7 +18,7 @@ import numpy as np
 import covgame as cg
 from benchmarks import _results
 from benchmarks._virtual import VirtualTeam, absent, episodes_to_cover
-from covgame.comparison.measures import priced, world
+from benchmarks.comparison.measures import priced, world
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import CompiledGame, WaitingPlayer

@@ -3,7 +3,7 @@
 covgame cover chain --target uniform:5/pair --planner py:examples.own_players:LeastTried
 covgame cover chain --target uniform:5/pair --adversary py:examples.own_players:HardestFirst
 covgame cover chain --target uniform:5/pair --planner py:examples.own_players:Habits
-covgame bench --method py:examples.own_players:LeastTried --only 'cover|lock|*'
+python3 dev.py bench peers --method py:examples.own_players:LeastTried --only 'cover|lock|*'
 """
 
 from __future__ import annotations

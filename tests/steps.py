@@ -55,13 +55,3 @@ def changed(column: str, row: int, value: Any, columns: Columns = SMALL) -> Colu
 def together(data: Dataset) -> dict[str, list[Any]]:
     parts = list(data.batches())
     return {name: np.concatenate([getattr(p, name) for p in parts]).tolist() for name in ORDER}
-
-
-def arrays() -> dict[str, Any]:
-    return {
-        "observations": np.array(SMALL["state"])[:, None],
-        "actions": np.array(SMALL["action"], dtype=np.int32),
-        "rewards": np.array(SMALL["reward"], dtype=np.float32)[:, None],
-        "terminals": np.array(SMALL["terminated"], dtype=np.float32),
-        "timeouts": np.array(SMALL["truncated"], dtype=np.float32),
-    }

@@ -232,7 +232,7 @@ def test_a_second_look_finds_what_covering_did_not_look_for() -> None:
 def test_the_second_look_follows_the_length_of_the_run(episodes: int, looks: int) -> None:
     """A tenth up to five; a twentieth where that is more; three where transitions are random."""
     assert look_episodes(episodes, is_random=False) == looks
-    assert look_episodes(episodes, is_random=True) == max(3, looks)
+    assert look_episodes(episodes, is_random=True) == max(6, looks)
 
 
 def test_the_second_look_is_not_half_of_a_run_of_ten_episodes() -> None:

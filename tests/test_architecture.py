@@ -59,23 +59,10 @@ MAY_IMPORT = {
     | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
     | {"report", "data", "workers"},
     "report": BASE | {"planning", "runs", "data", "mdp", "targets", "flow", "store", "sources"},
-    "comparison": BASE
-    | {
-        "mdp",
-        "targets",
-        "flow",
-        "game",
-        "baselines",
-        "sources",
-        "players",
-        "store",
-        "runs",
-        "report",
-    },
     "testing": BASE | {"mdp", "targets", "game", "sources", "planning", "runs", "report"},
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
-    | {"game", "pac", "runs", "comparison", "data"},
+    | {"game", "pac", "runs", "data"},
 }
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
@@ -85,13 +72,13 @@ HEAVY = {
         "sources/gymnasium_envs.py",
         "sources/spaces.py",
         "sources/observations.py",
+        "data/to_minari.py",
     },
     "pyarrow": {
         "store/episodes.py",
         "store/observations.py",
         "store/journal.py",
         "store/reading.py",
-        "comparison/results.py",
         "data/tables.py",
         "data/to_csv.py",
     },
@@ -132,6 +119,12 @@ def test_rooms_import_only_what_they_may(path: Path) -> None:
     allowed = MAY_IMPORT.get(name, BASE) | {name}
     used = {part.split(".")[1] for part in imported(path) if part.startswith("covgame.")}
     assert used <= allowed, f"{path.name} imports {used - allowed}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_the_package_imports_nothing_from_beside_it(path: Path) -> None:
+    beside = {"benchmarks", "tests", "torture", "tools", "examples"}
+    assert not beside & {name.split(".")[0] for name in imported(path)}
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))

@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from benchmarks._worst_case import worst_reward
+from benchmarks.comparison.methods import FLOW, METHODS, OURS, method_named
 
 from covgame.baselines.curiosity import Curiosity
 from covgame.baselines.ent_game import EntGame
@@ -15,20 +17,17 @@ from covgame.baselines.learn2explore import budget, games
 from covgame.baselines.max_entropy import MaxEntropy
 from covgame.baselines.pedel import Pedel
 from covgame.baselines.peer import ANY, FOREVER, Peer
-from covgame.baselines.readable import play_goals, play_rollout
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore, learning_episodes
 from covgame.baselines.rf_ucrl import AUTHORS, RFUCRL, RULES, StoppingRule
 from covgame.baselines.ucbvi import BPIUCBVI, UCBVI
 from covgame.baselines.uniform_random import UniformRandom
-from covgame.comparison.methods import FLOW, METHODS, OURS, method_named
 from covgame.episodes import LAST, Episode
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.pac.worst_case import worst_reward
 from covgame.players.by_counts import SortedSuccessors, draw_visits
 from covgame.players.peers import (
     GoalsPlayer,
@@ -42,6 +41,7 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import uniform
 from covgame.targets.target import Target
 from covgame.types import END, IntArray, Policy, Shape
+from tests.reference.peers import play_goals, play_rollout
 
 WITHOUT_TARGET = [name for name, method in METHODS.items() if not method.uses_target]
 WITH_TARGET = [name for name, method in METHODS.items() if method.uses_target]

@@ -28,12 +28,12 @@ from covgame.players.by_counts import (
     CountsPlayer,
     SortedSuccessors,
     draw_visits,
-    rounds_by_counts,
     split,
 )
 from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import END, Policy
+from tests.reference.by_counts import rounds_by_counts
 from tests.test_cli import covgame
 from tests.worlds import random_policy, reachable_target, worlds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks._worst_case import worst_reward
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.pac.error_bounds import Range, best_policy, reward_free
 from covgame.pac.mixtures import ConfidenceSets, Structure
-from covgame.pac.worst_case import worst_reward
 from tests.evidence import allowed_failures, data, small
 from tests.worlds import worlds
 

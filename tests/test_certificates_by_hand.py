@@ -9,10 +9,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from covgame.game.counts import Counts
-from covgame.pac import recursions as plain
 from covgame.pac.error_bounds import THETAS, Range, RewardFreeError, best_policy, reward_free
 from covgame.pac.mixtures import ConfidenceSets, Structure
 from covgame.types import BoolArray, FloatArray, Shape
+from tests.reference import recursions as plain
 
 LEVEL = math.log(10)
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from covgame.game.counts import CountedVisits, Counts
-from covgame.pac import recursions as plain
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.pac.error_bounds import Range, Validation, best_policy
 from covgame.pac.mixtures import Structure
 from covgame.pac.tasks import PolicyTask
 from covgame.types import Policy, Shape
+from tests.reference import recursions as plain
 
 SHAPE = Shape(2, 1, 2)
 KNOWN = Structure(can_end=False, known_start=np.ones(1))

@@ -238,7 +238,7 @@ run()
 
 @pytest.mark.parametrize(
     "command",
-    [[], *([name] for name in sorted(main.commands)), ["bench", "report"]],
+    [[], *([name] for name in sorted(main.commands))],
     ids=lambda words: " ".join(words) or "covgame",
 )
 def test_every_help_shows_an_example_and_loads_little(command: list[str]) -> None:

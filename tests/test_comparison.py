@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from covgame.comparison import measures, running, summaries
-from covgame.comparison.experiments import (
+from benchmarks.comparison import measures, running, summaries
+from benchmarks.comparison.experiments import (
     CELLS,
     DENSE,
     FEW,
@@ -32,12 +31,13 @@ from covgame.comparison.experiments import (
     experiments_of,
     seeds_of,
 )
-from covgame.comparison.forms import CHOSEN, FORMS
-from covgame.comparison.markdown import update_page
-from covgame.comparison.measures import KINDS, measure, priced, world
-from covgame.comparison.methods import MISSING, OURS, PEERS, method_named
-from covgame.comparison.results import Journal, Result, Row, read_results, write_results
-from covgame.comparison.running import run
+from benchmarks.comparison.forms import CHOSEN, FORMS
+from benchmarks.comparison.markdown import update_page
+from benchmarks.comparison.measures import KINDS, measure, priced, world
+from benchmarks.comparison.methods import MISSING, OURS, PEERS, method_named
+from benchmarks.comparison.results import Journal, Result, Row, read_results, write_results
+from benchmarks.comparison.running import run
+
 from covgame.errors import BadInput
 from covgame.flow.min_flow import min_flow
 
@@ -324,10 +324,14 @@ def test_pages_are_renewed_between_their_markers(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------ command line
 
 
+ROOT = Path(__file__).parent.parent
+FROM_ANYWHERE = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
 def bench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "covgame", "bench", *words],
-        capture_output=True, text=True, cwd=cwd, check=False,
+        [sys.executable, "-m", "benchmarks.peers", *words],
+        capture_output=True, text=True, cwd=cwd, check=False, env=FROM_ANYWHERE,
     )  # fmt: skip
 
 
@@ -368,16 +372,18 @@ def test_only_some_experiments(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["experiments"] == 4
 
 
+SOME = "cover|lock|*|covgame|*"
+
 WHEN_ONE_IS_DONE = """
 import os, signal, sys
-from covgame.cli import bench, main
+from benchmarks import peers
 
-def speak():
+def act():
     return lambda progress: {} if progress.done == 1 else None
 
 if __name__ == "__main__":
-    bench._speak = speak
-    main.run()
+    peers._progress_messages = act
+    sys.exit(peers.main(sys.argv[1:]))
 """
 
 
@@ -390,8 +396,9 @@ def after_one_experiment(
     """
     (folder / "script.py").write_text(WHEN_ONE_IS_DONE.format(action))
     done = subprocess.run(
-        [sys.executable, "script.py", "bench", "--workers", "2", "--json", "--only", "cover|*"],
+        [sys.executable, "script.py", "--workers", "2", "--json", "--only", SOME],
         capture_output=True, text=True, cwd=folder, check=False, start_new_session=True,
+        env=FROM_ANYWHERE,
     )  # fmt: skip
     return done, set(Journal(folder / "bench").read())
 
@@ -402,7 +409,7 @@ def test_being_told_to_end_keeps_what_is_done(name: str, tmp_path: Path) -> None
     done, finished = after_one_experiment(f"os.killpg(0, signal.{name})", tmp_path)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].endswith("everything is saved, the same command goes on")
+    assert done.stderr.splitlines()[-1].endswith("the same command continues the comparison")
     answer = json.loads(done.stdout)
     assert 1 <= answer["done"] < answer["experiments"]
     kept = {result.experiment for result in read_results(tmp_path / "bench")}
@@ -410,11 +417,17 @@ def test_being_told_to_end_keeps_what_is_done(name: str, tmp_path: Path) -> None
     assert len(kept) == answer["done"]
 
 
-def test_workers_do_not_outlive_who_started_them(tmp_path: Path) -> None:
-    kill = "(os.kill(os.getppid(), signal.SIGKILL), signal.pause())"
-    done, finished = after_one_experiment(kill, tmp_path)
+def test_a_killed_comparison_continues_and_leaves_no_workers(tmp_path: Path) -> None:
+    done, finished = after_one_experiment("os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
     assert done.returncode == -9
     assert len(finished) == 1
+    journal = (tmp_path / "bench" / "journal.jsonl").read_text()
+    again = bench("--json", "--quiet", "--workers", "1", "--only", SOME, cwd=tmp_path)
+    answer = json.loads(again.stdout)
+    assert answer["done"] == answer["experiments"] == 8
+    lines = (tmp_path / "bench" / "journal.jsonl").read_text().splitlines()
+    assert lines[0] == journal.rstrip("\n")
+    assert len(lines) == 8
 
 
 def test_a_worker_that_is_killed_is_one_sentence(

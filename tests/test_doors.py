@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.comparison.experiments import experiments_of
+from benchmarks.comparison.measures import measure
+from benchmarks.comparison.results import Journal
+from benchmarks.comparison.summaries import all_tables
 from examples.own_players import Habits, HardestFirst, LeastTried
 
 import covgame as cg
-from covgame.comparison.experiments import experiments_of
-from covgame.comparison.measures import measure
-from covgame.comparison.results import Journal
-from covgame.comparison.summaries import all_tables
 from covgame.errors import BadInput
 from covgame.game.adversary import TargetAware
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism

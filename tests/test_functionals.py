@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
 import covgame as cg
+from covgame.baselines.pedel import deterministic_policies
 from covgame.flow import functionals as f
 from covgame.flow.near_optimal import largest_occupancies, optimal_values
 from covgame.flow.pedel import pedel_objective
@@ -18,7 +19,6 @@ from covgame.flow.polytope import flow_polytope
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.pac.worst_case import deterministic_policies
 from covgame.types import Shape
 from tests.worlds import random_world
 

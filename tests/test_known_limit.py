@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.comparison.measures import priced
 from benchmarks.known_limit import PLAYERS, Remainder, exact_optimum
 
 import covgame as cg
-from covgame.comparison.measures import priced
 from covgame.flow.min_flow import min_flow
 from covgame.game.game import rounds
 from covgame.mdp.model import TabularMDP

@@ -10,11 +10,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from benchmarks._beliefs import Prior, World
+from benchmarks.comparison.measures import priced, world
 from benchmarks.known_limit import exact_optimum
 from benchmarks.learner_limit import LearnerLimit, play_default, play_knowing
 
 import covgame as cg
-from covgame.comparison.measures import priced, world
 from covgame.game.adversary import MissingOnly
 from covgame.game.counts import Counts
 from covgame.game.game import Game, rounds

@@ -7,10 +7,10 @@ from collections import deque
 import numpy as np
 import pytest
 from benchmarks._adventure import ACTIONS, Adventure
+from benchmarks.comparison.methods import EXPECTED, METHODS, NEAREST
 from benchmarks.long_episodes import Simulator, covering_episode, explore, tabulate
 
 from covgame.baselines.nearest_untried import EveryPair, ExpectedSteps, NearestUntried, OfTarget
-from covgame.comparison.methods import EXPECTED, METHODS, NEAREST
 from covgame.episodes import LAST
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP

@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks._worst_case import worst_reward
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import covgame as cg
+from covgame.baselines.pedel import deterministic_policies
 from covgame.confidence import PaperThresholds
 from covgame.episodes import Episode
 from covgame.flow.min_flow import policy_bound
@@ -25,7 +27,6 @@ from covgame.pac.principle import ImplicitElimination
 from covgame.pac.pruning import prune
 from covgame.pac.tasks import CoverTask
 from covgame.pac.visitations import EstimateVisitations, interval, visitation_task
-from covgame.pac.worst_case import deterministic_policies, worst_reward
 from covgame.players.by_counts import (
     COARSE,
     MOST_EPISODES,

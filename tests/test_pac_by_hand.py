@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks._worst_case import worst_reward
 
+from covgame.baselines.pedel import deterministic_policies
 from covgame.confidence import PaperThresholds
 from covgame.episodes import LAST, Block, Episode
 from covgame.errors import BadInput, TooLarge
@@ -31,7 +33,6 @@ from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.pruning import episodes_of, prune
 from covgame.pac.tasks import CoverTask, PhaseReport
 from covgame.pac.visitations import EstimateVisitations, visitation_task
-from covgame.pac.worst_case import deterministic_policies, worst_reward
 from covgame.targets.requests import uniform
 from covgame.targets.target import Target
 from covgame.types import ANY, FloatArray, Policy, Shape

@@ -7,10 +7,9 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-
-from covgame.comparison import summaries
-from covgame.comparison.methods import AUTHORS, MISSING, OURS
-from covgame.comparison.results import read_results
+from benchmarks.comparison import summaries
+from benchmarks.comparison.methods import AUTHORS, MISSING, OURS
+from benchmarks.comparison.results import read_results
 
 ROOT = Path(__file__).parent.parent
 CLEAR = ("uniform:5", "uniform:50", "unbalanced:100", "uniform:10/pair")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from covgame.game.counts import Counts
 from covgame.kernels import confidence as kernel
 from covgame.mdp.model import TabularMDP
-from covgame.pac import recursions as plain
 from covgame.pac.error_bounds import Range, best_policy, reward_free
 from covgame.pac.mixtures import ConfidenceSets, Structure
 from covgame.types import FloatArray
 from tests.evidence import data
+from tests.reference import recursions as plain
 from tests.worlds import worlds
 
 seeds = st.integers(0, 2**31)

@@ -18,7 +18,6 @@ from covgame.baselines.ent_game import EntGame
 from covgame.baselines.gosprl import NearestGoal, gosprl
 from covgame.baselines.max_entropy import MaxEntropy
 from covgame.baselines.peer import Peer
-from covgame.baselines.readable import play_goals, play_rollout
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_rl_explore import RFRLExplore
 from covgame.baselines.rf_ucrl import RFUCRL
@@ -35,7 +34,6 @@ from covgame.players.by_counts import (
     CountsPlayer,
     SortedSuccessors,
     draw_visits,
-    rounds_by_counts,
 )
 from covgame.players.compiled import CompiledGame, CompiledPlayer
 from covgame.players.peers import GoalsPlayer, PeerPlayer
@@ -43,6 +41,8 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.store.state import game_arrays
 from covgame.targets.target import Target
 from covgame.types import FloatArray, Shape
+from tests.reference.by_counts import rounds_by_counts
+from tests.reference.peers import play_goals, play_rollout
 from tests.worlds import random_counts, random_groups, random_policy, random_world, worlds
 
 seeds = st.integers(0, 2**31)

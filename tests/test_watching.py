@@ -13,7 +13,6 @@ import pytest
 
 import covgame as cg
 from covgame.cli import progress as cli_progress
-from covgame.cli.options import Page
 from covgame.game.progress import Progress
 from covgame.runs import watching
 from covgame.runs.cover import start
@@ -257,7 +256,7 @@ def test_the_command_line_shows_the_same(
 ) -> None:
     for quiet in (True, False):
         run = start(cg.make("grid"), "uniform:30/pair", CoverSettings())
-        cli_progress.watch(run, Page(), quiet=quiet)
+        cli_progress.watch(run, report=False, quiet=quiet)
         assert run.covered
         said = capsys.readouterr()
         assert said.out == ""

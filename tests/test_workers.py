@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import _virtual
+from benchmarks.comparison.measures import priced, world
 
 import covgame as cg
-from covgame.comparison.measures import priced, world
 from covgame.episodes import Episode
 from covgame.errors import BadInput, EnvironmentFailed, MissingExtra
 from covgame.failures import Failure

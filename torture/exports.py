@@ -14,7 +14,6 @@ LIMIT = 60.0
 SOURCE = "own-kept"
 TASKS: dict[str, list[str]] = {
     "steps.csv": ["export", RUN, "--to", "csv", "--out", "steps.csv"],
-    "steps.npz": ["export", RUN, "--to", "d3rlpy", "--out", "steps.npz"],
     "steps-v0": ["export", RUN, "--to", "minari", "--out", "./steps-v0"],
     "page.html": ["audit", RUN, "--target", "uniform:3/pair", "--report", "page.html"],
     "plan.svg": ["audit", RUN, "--target", "uniform:3/pair", "--plot", "plan.svg"],

@@ -241,19 +241,15 @@ VALUES: dict[str, tuple[Any, ...]] = {
 
 
 def _write_data(rng: random.Random, folder: Path, workshop: Workshop, *, spoil: bool) -> str:
-    """A table of steps in one of three formats, with a few places changed."""
+    """A table of steps in one of two formats, with a few places changed."""
     table = steps_of(workshop.folder / "files" / "given" / "episodes")
     assert table is not None
     table = table.slice(0, 200)
     columns = {name: table[name].to_numpy().copy() for name in table.column_names}
     for _ in range(rng.choice((1, 1, 2, 5)) if spoil else 0):
         _spoil_column(rng, columns)
-    name = rng.choice(("steps.parquet", "steps.csv", "steps.npz"))
-    try:
-        _save(folder / name, columns)
-    except (pa.ArrowException, ValueError):  # columns of different lengths: only npz has them
-        name = "steps.npz"
-        _save(folder / name, columns)
+    name = rng.choice(("steps.parquet", "steps.csv"))
+    _save(folder / name, columns)
     if spoil and rng.random() < 0.1:
         spoil_bytes(rng, folder / name)
     return name
@@ -272,7 +268,8 @@ def _spoil_column(rng: random.Random, columns: dict[str, Any]) -> None:
     elif how == 2:
         columns[name] = column.astype(rng.choice(("float64", "str", "int8", "float32", "bool")))
     elif how == 3:
-        columns[name] = column[: rng.randrange(len(column) + 1)]
+        length = rng.randrange(len(column) + 1)
+        columns.update({name: column[:length] for name, column in columns.items()})
     elif len(column) and column.dtype.kind in VALUES:
         with np.errstate(over="ignore"):  # what does not fit wraps around, or is infinite
             values = np.array(VALUES[column.dtype.kind]).astype(column.dtype)
@@ -287,13 +284,6 @@ def _encodable(text: str) -> str:
 
 
 def _save(path: Path, columns: dict[str, Any]) -> None:
-    if path.suffix == ".npz":
-        np.savez(
-            path,
-            allow_pickle=False,
-            **{name or "empty": column for name, column in columns.items()},
-        )
-        return
     table = pa.table({name: pa.array(column.tolist()) for name, column in columns.items()})
     if path.suffix == ".csv":
         pacsv.write_csv(table, path)

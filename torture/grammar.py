@@ -48,7 +48,6 @@ COLUMNS = ("state=s,action=a", "state=x+y", "done=terminated", "reward=r", "epis
 DATA = (
     "steps.parquet",
     "steps.csv",
-    "steps.npz",
     "run",
     "run/episodes",
     "nothing",
@@ -66,13 +65,13 @@ GOOD: dict[str, tuple[str, ...]] = {
     "delta": ("0.1",),
     "most_states": ("12", "70"), "most_successors": ("3",), "scale": ("1e-6",),
     "min_reach": ("0.05",),
-    "to": ("csv", "d3rlpy", "minari"), "report": ("page.html",), "picture": ("page.png",),
+    "to": ("csv", "minari"), "report": ("page.html",), "picture": ("page.png",),
     "env_name": WORLDS, "given": DATA, "planner": ("py:torture.environments:Logged",),
     "adversary": ("py:math:floor",),
 }  # fmt: skip
 """Values that mean something, by the parameter that takes them."""
 
-NEVER = {"help", "debug", "version", "live"}
+NEVER = {"help", "debug", "version"}
 
 
 def command_line(rng: random.Random, name: str, command: click.Command) -> list[str]:

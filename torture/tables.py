@@ -48,7 +48,7 @@ def read_results(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
 
 def as_markdown() -> str:
     """The table of docs/surviving.md."""
-    from covgame.comparison.markdown import table
+    from benchmarks.comparison.markdown import table
 
     rows = []
     for one in read_results().values():

@@ -37,7 +37,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "kernels/*": ("test_tiny_games.py",),
     "pac/mixtures.py": SETS,
     "pac/error_bounds.py": (*CERTIFICATES, "test_certified_by_hand.py"),
-    "pac/recursions.py": SETS,
     "pac/certified.py": ("test_certified_by_hand.py",),
     "pac/tasks.py": (*PAPER, "test_certified_by_hand.py"),
     "pac/*": PAPER,

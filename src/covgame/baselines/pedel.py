@@ -15,15 +15,18 @@ code was found; the text that was has 36 H^4 where this has 64 H^2, which is les
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
 from covgame.baselines.peer import Rollout
 from covgame.baselines.rf_express import RFExpress
+from covgame.errors import TooLarge
 from covgame.game.counts import Counts
 from covgame.mdp import dp
-from covgame.pac.worst_case import deterministic_policies
+from covgame.mdp.transitions import Transitions
 from covgame.types import FloatArray, Policy
 
 GROWTH = 0.02
@@ -31,6 +34,9 @@ GROWTH = 0.02
 
 BURN_IN = 10
 """Every cell that the learnt model reaches is visited so often before policies are listed."""
+
+MAX_POLICIES = 1024
+"""Worlds with more deterministic policies are refused."""
 
 
 @dataclass
@@ -99,3 +105,15 @@ def _begins(counts: Counts) -> bool:
 def _value(counts: Counts, policy: Policy) -> float:
     kernel = counts.kernel()
     return dp.initial_value(kernel, dp.evaluate(kernel, policy, counts.mean_rewards()))
+
+
+def deterministic_policies(transitions: Transitions) -> Iterator[Policy]:
+    """All deterministic policies that differ in a reachable state."""
+    shape = transitions.shape
+    places = np.argwhere(dp.reachable(transitions))
+    if shape.actions ** len(places) > MAX_POLICIES:
+        raise TooLarge(f"{shape.actions}^{len(places)} deterministic policies are too many to list")
+    for actions in product(range(shape.actions), repeat=len(places)):
+        chosen = np.zeros(shape.hs, dtype=np.int64)
+        chosen[tuple(places.T)] = actions
+        yield Policy.deterministic(chosen, shape.actions)

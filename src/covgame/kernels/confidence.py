@@ -1,8 +1,8 @@
 """Confidence sets, compiled: thresholds by mixtures, best and worst cases of KL balls, recursions.
 
 Rows and entries are those of ``SuccessorTable``. A value array has S + 1 places, the last for the
-end of an episode. ``pac/mixtures.py`` says what the numbers mean. ``pac/recursions.py`` is the
-specification: the same functions in plain Python, each with its lemma; tests compare the two.
+end of an episode. ``pac/mixtures.py`` says what the numbers mean. The specification is
+``tests/reference/recursions.py``: the same functions in plain Python, each with its lemma.
 """
 
 from __future__ import annotations

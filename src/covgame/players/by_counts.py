@@ -4,13 +4,10 @@ On a known model the visits of K episodes of a policy are drawn exactly, stage b
 state split over its actions, those of a cell over its successors, binomially one after the other.
 Which episode went where is never decided. Counts are 64-bit; beyond 2^53 a binomial draw is rounded
 to double precision (relative error 1e-16), which no test can see but is no longer an exact draw.
-
-``rounds_by_counts`` is the readable game by counts, ``CountsPlayer`` the same in compiled code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +16,6 @@ import numpy as np
 
 from covgame.episodes import Block, as_block
 from covgame.errors import TooLarge
-from covgame.game.batches import plan_batch
 from covgame.game.counts import CountedVisits
 from covgame.game.game import Game
 from covgame.kernels import layout
@@ -121,23 +117,6 @@ def _split_over_actions(rng: np.random.Generator, total: int, chances: FloatArra
     else:
         taken[order] = split(rng, total, chances[order])
     return taken
-
-
-def rounds_by_counts(game: Game, model: TabularMDP, seed: int) -> Iterator[CountedVisits]:
-    """Play a game by counts until it is covered: the readable form of ``CountsPlayer``."""
-    successors = SortedSuccessors(model)
-    while not game.covered:
-        rng = stream(seed, game)
-        for _ in range(ROUNDS):
-            size = max(1, int(GROWTH * game.counts.n_episodes))
-            policies = min(POLICIES, size)
-            each, more = divmod(size, policies)
-            for number, policy in enumerate(plan_batch(game, policies, each)):
-                if game.covered:
-                    return
-                seen = draw_visits(successors, policy, each + (1 if number < more else 0), rng)
-                game.tell_visits(seen)
-                yield seen
 
 
 def stream(seed: int, game: Game) -> np.random.Generator:

@@ -40,7 +40,7 @@ class Player(Protocol):
 
 
 class PeerPlayer(PolicyCompiled):
-    """Asks a peer and plays what it says; ``readable.play_rollout`` in compiled code."""
+    """Asks a peer and plays what it says; ``tests/reference/peers.py`` has it in plain Python."""
 
     finished = False
 
@@ -129,7 +129,7 @@ class GamesPlayer:
 
 
 class GoalsPlayer(PolicyCompiled):
-    """Plays GOSPRL's game; ``readable.play_goals`` in compiled code."""
+    """Plays GOSPRL's game; ``tests/reference/peers.py`` has it in plain Python."""
 
     def __init__(
         self, game: Game, planner: NearestGoal, source: SimulatedSource, *, replans: bool

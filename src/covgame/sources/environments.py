@@ -164,8 +164,7 @@ def make(
 
     Args:
         env: ``gym:FrozenLake-v1?is_slippery=false``, a family such as ``riverswim:states=8``,
-            ``py:module:factory?n=3`` for one of your own, ``gw:model.json`` for a model of
-            GraphWalker's, the path of a ``covgame-mdp/1`` file, a
+            ``py:module:factory?n=3`` for one of your own, the path of a ``covgame-mdp/1`` file, a
             ``TabularMDP``, a Gymnasium environment, any object with ``reset`` and ``step``, a class
             or a function without arguments that makes one. An object that was handed over is
             played in this process only; a class or a function can be made again.
@@ -197,8 +196,10 @@ def make(
         return _external(*factory_of(env), horizon, reading)
     name = str(env)
     kind, colon, rest = name.partition(":")
-    if kind in ("gym", "gw") and colon:
-        return _external(name, _factory(kind, rest), True, horizon, reading)
+    if kind == "gym" and colon:
+        from covgame.sources.gymnasium_envs import gym_factory
+
+        return _external(name, gym_factory(rest), True, horizon, reading)
     if kind == "py" and colon:
         return _external(*factory_of(name), horizon, reading)
     if kind in FAMILIES:
@@ -210,17 +211,6 @@ def make(
         _check_is_read_plainly(name, reading)
         return _with_model(name, load_model(name), horizon, by_name=False)
     raise BadInput(_no_such_environment(name, kind))
-
-
-def _factory(kind: str, rest: str) -> Callable[[], Any]:
-    """How to make what is known by name, of Gymnasium's or of GraphWalker's."""
-    if kind == "gym":
-        from covgame.sources.gymnasium_envs import gym_factory
-
-        return gym_factory(rest)
-    from covgame.sources.graphwalker import GraphWorld
-
-    return lambda: GraphWorld(rest)
 
 
 def _check_is_read_plainly(name: str, reading: Reading) -> None:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from covgame.store.folder import RunFolder
 
 GYMNASIUM = "gym:"
-GRAPHWALKER = "gw:"
-"""A model in a file outside the folder, which is read for who trusts it."""
 
 
 def code_named(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -38,10 +36,7 @@ def how_to_resume(path: Path, manifest: Mapping[str, Any]) -> str:
 
 
 def _imports(name: str) -> bool:
-    """``py:module:name``, and Gymnasium's ``gym:module:Name-v0``, which imports the module.
-
-    Files outside the folder are no better.
-    """
+    """``py:module:name``, and Gymnasium's ``gym:module:Name-v0``, which imports the module."""
     if name.startswith(GYMNASIUM):
         return ":" in name.removeprefix(GYMNASIUM).partition("?")[0]
-    return name.startswith((PREFIX, GRAPHWALKER))
+    return name.startswith(PREFIX)

@@ -13,8 +13,7 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.playing import play
 from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import make
-from covgame.targets.groups import Grouped, groups
-from covgame.targets.requests import Request, uniform
+from covgame.targets.requests import uniform
 from covgame.testing.asked import Asked, OnFailure, asked_of
 from covgame.testing.choosing import machine_of
 from covgame.testing.outcome import Outcome, outcome_of
@@ -80,35 +79,19 @@ def _play(world: World, asked: Asked) -> tuple[Coverage, str]:
     """Play a run out: the run, and why it stopped."""
     on_failure: OnFailure = "avoid" if asked.on_failure == "avoid" else "record"
     settings = CoverSettings(seed=asked.seed, max_episodes=asked.budget, on_failure=on_failure)
-    run = start(make(world), _target(world, asked), settings)
+    run = start(make(world), uniform(asked.visits, "transition"), settings)
     until = None if asked.seconds is None else time.monotonic() + asked.seconds
     try:
         for _ in play(run):
             if world.found and asked.on_failure == "stop":
                 return run, "failed"
-            if enough(run, world, asked):
-                return run, "covered"
             if until is not None and time.monotonic() > until and not run.done:
                 return run, "time"
     finally:
         world.close()
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
-    if world.machine.per == "edge" and not enough(run, world, asked):
-        return run, "unreachable" if run.stopped == "covered" else "budget"
     return run, run.stopped or "budget"
-
-
-def _target(world: World, asked: Asked) -> Request | Grouped:
-    if world.machine.per == "transition":
-        return uniform(asked.visits, "transition")
-    return groups(lambda _, rule: rule, asked.visits)
-
-
-def enough(run: Coverage, world: World, asked: Asked) -> bool:
-    """Whether every rule was run often enough, where that is all that is asked for."""
-    runs = run.counts.visits.sum(axis=(0, 1))
-    return world.machine.per == "edge" and bool((runs >= asked.visits).all())
 
 
 def _say_short(outcome: Outcome, asked: Asked) -> None:
@@ -116,8 +99,6 @@ def _say_short(outcome: Outcome, asked: Asked) -> None:
     advice = f"{outcome.sequences:,} sequences are spent; raise the budget or ask for fewer visits"
     if outcome.stopped == "time":
         advice = f"{asked.seconds:g} s are spent; allow more, or ask for fewer visits"
-    if outcome.stopped == "unreachable":
-        advice = "What is missing was never allowed, whatever was tried; mend the model"
     message = "\n".join(
         [
             f'{outcome.line()}. {advice}, or say when_short="warn". Missing:',

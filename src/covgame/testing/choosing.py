@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput
@@ -11,18 +10,11 @@ from covgame.testing.asked import Asked
 from covgame.testing.machines import STATE_METHOD, Machine, StateMap
 from covgame.testing.world import World
 
-MODEL = "covgame_model"
-"""The attribute of a class that names a model of GraphWalker's."""
-
 
 def machine_of(machine: Any, asked: Asked) -> Machine:
     """A class as a machine that can be run."""
     if not isinstance(machine, type):
         raise BadInput(f"a state machine is a class, not {machine!r}")
-    if hasattr(machine, MODEL):
-        from covgame.testing.graphwalker_machines import GraphWalkerMachine
-
-        return GraphWalkerMachine(machine, path_of(machine, getattr(machine, MODEL)))
     if is_of_hypothesis(machine):
         from covgame.testing.hypothesis_machines import HypothesisMachine, check_has_rules
 
@@ -32,14 +24,6 @@ def machine_of(machine: Any, asked: Asked) -> Machine:
 
     check_has_actions(machine)
     return PlainMachine(machine, state_map(machine, asked))
-
-
-def path_of(machine: type, model: Any) -> Path:
-    """The file of a model, beside the file of the class that names it."""
-    if not isinstance(model, str | Path):
-        raise BadInput(f"{machine.__name__}.{MODEL} is the path of a model, not {model!r}")
-    beside = getattr(sys.modules.get(machine.__module__), "__file__", None)
-    return Path(beside).parent / model if beside else Path(model)
 
 
 def is_of_hypothesis(machine: type) -> bool:

@@ -11,7 +11,7 @@ import hypothesis
 from covgame.errors import BadInput
 from covgame.rng import episode_seed
 from covgame.testing import hypothesis_inside as inside
-from covgame.testing.machines import Found, GaveUp, Per, StateMap
+from covgame.testing.machines import Found, GaveUp, StateMap
 
 REDRAWN = 20
 """How often a step is drawn before the sequence ends there."""
@@ -75,8 +75,6 @@ class HypothesisSequence:
 
 class HypothesisMachine:
     """A class of them."""
-
-    per: Per = "transition"
 
     def __init__(self, machine: Any, states: StateMap, steps: int) -> None:
         self.name = machine.__name__

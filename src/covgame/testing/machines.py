@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 STATE_METHOD = "covgame_state"
 
 StateMap = Callable[[Any], Any]
 """From a machine to what counts as its state."""
-
-Per = Literal["transition", "edge"]
-"""What is to be seen so often: every transition, or every edge of a model, whatever its data."""
 
 Place = tuple[str, str, int]
 """Where an error came up: its type, the file and the line. Errors at one place are one bug."""
@@ -64,11 +61,6 @@ class Found:
 
 class Machine(Protocol):
     """A class of machines."""
-
-    @property
-    def per(self) -> Per:
-        """What is to be covered of it."""
-        ...
 
     @property
     def name(self) -> str:

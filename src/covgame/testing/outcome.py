@@ -51,13 +51,12 @@ class Outcome:
     """How a test went: what was reached how often, what never, what failed."""
 
     name: str
-    per: str  # transition, or edge (a rule, whatever the state)
     visits: int  # wanted of each
     seed: int
     sequences: int
     steps: int
     covered: bool
-    stopped: str  # covered, budget, time, failed; unreachable: all that can be run was run
+    stopped: str  # covered, budget, time, failed
     states: tuple[tuple[str, int], ...]  # with their visits
     rules: tuple[tuple[str, int], ...]  # with how often they were run
     transitions: tuple[Seen, ...]  # rarest first
@@ -69,18 +68,14 @@ class Outcome:
 
     @property
     def short(self) -> tuple[Seen, ...]:
-        """The transitions that lack visits, where these are asked for."""
-        if self.per == "edge":
-            return ()
+        """The transitions that lack visits."""
         return tuple(one for one in self.transitions if one.times < self.visits)
 
     def line(self) -> str:
         """All of it in a line."""
-        runs = [runs for _, runs in self.rules]
-        times = runs if self.per == "edge" else [one.times for one in self.transitions]
-        done = sum(one >= self.visits for one in times)
-        many = f"all {done:,}" if self.covered else f"{done:,} of {len(times):,}"
-        seen = f"{many} {self.per}s {self.visits:,} {'time' if self.visits == 1 else 'times'}"
+        done = sum(one.times >= self.visits for one in self.transitions)
+        many = f"all {done:,}" if self.covered else f"{done:,} of {len(self.transitions):,}"
+        seen = f"{many} transitions {self.visits:,} {'time' if self.visits == 1 else 'times'}"
         cost = f"{number(self.sequences)} sequences, {number(self.steps)} steps, seed {self.seed}"
         never = f"; never allowed: {', '.join(self.never_allowed)}" if self.never_allowed else ""
         return f"{self.name}: {seen} ({cost}){never}"
@@ -91,8 +86,6 @@ class Outcome:
             f"{one}: seen {one.times:,} times{_price(one.price)}"
             for one in sorted(self.short, key=lambda one: -(one.price or 0.0))
         ]
-        if self.per == "edge":
-            lines = [f"{rule}: run {n:,} times" for rule, n in self.rules if n < self.visits]
         lines += [f"{state} / {rule}: never run" for state, rule in self.untried]
         more = [f"and {len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else []
         return lines[:SHOWN] + more
@@ -130,7 +123,6 @@ def outcome_of(run: Coverage, world: World, asked: Asked, stopped: str) -> Outco
     missing = stopped != "covered"
     return Outcome(
         name=world.machine.name,
-        per=world.machine.per,
         visits=asked.visits,
         seed=asked.seed,
         sequences=run.n_episodes,

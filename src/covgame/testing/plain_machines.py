@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
 from covgame.errors import BadInput
-from covgame.testing.machines import Found, Per, Place, StateMap, place_of
+from covgame.testing.machines import Found, Place, StateMap, place_of
 from covgame.testing.shrinking import shortest
 
 ACTION, ALWAYS = "__covgame_action__", "__covgame_always__"
@@ -84,15 +84,14 @@ class PlainSequence:
         self.evidence: list[Step] = []
 
     def start(self) -> None:
-        self.object = self.machine.make()
+        self.object = self.machine.implementation()
         reset = getattr(self.object, "reset", None)
         if callable(reset):
             reset(*([self.seed] if takes_one(reset) else []))
-        self.machine.begin_with(self.object, Random(f"{self.seed}"))
         self._check()
 
     def allowed(self) -> list[bool]:
-        return self.machine.allowed(self.object)
+        return [bool(when(self.object)) for when in self.machine.whens]
 
     def run(self, rule: int) -> None:
         self.again((rule, len(self.evidence)))
@@ -101,7 +100,8 @@ class PlainSequence:
         """Do a step of this or another sequence with the random numbers that it had there."""
         rule, number = step
         self.evidence.append(step)
-        self.machine.perform(self.object, rule, Random(f"{self.seed} {number}"))
+        method = getattr(self.object, self.machine.rules[rule])
+        method(*([Random(f"{self.seed} {number}")] if takes_one(method) else []))
         self._check()
 
     def _check(self) -> None:
@@ -120,33 +120,11 @@ class PlainSequence:
 class PlainMachine:
     """A class with ``@action`` methods; every sequence gets a fresh object, reset if it can be."""
 
-    per: Per = "transition"
-
     def __init__(self, machine: type, states: StateMap) -> None:
-        self.name, self.implementation, self._states = machine.__name__, machine, states
+        self.name, self.implementation, self.states = machine.__name__, machine, states
         self.rules: Sequence[str] = marked(machine, ACTION)
         self.checks = marked(machine, ALWAYS)
         self.whens = [getattr(getattr(machine, name), ACTION) for name in self.rules]
-
-    def make(self) -> Any:
-        """A fresh object."""
-        return self.implementation()
-
-    def begin_with(self, made: Any, random: Random) -> None:
-        """What happens before the first action."""
-
-    def states(self, made: Any) -> Any:
-        """What counts as the state of an object."""
-        return self._states(made)
-
-    def allowed(self, made: Any) -> list[bool]:
-        """Which actions an object allows now."""
-        return [bool(when(made)) for when in self.whens]
-
-    def perform(self, made: Any, rule: int, random: Random) -> None:
-        """Do something to an object."""
-        method = getattr(made, self.rules[rule])
-        method(*([random] if takes_one(method) else []))
 
     def begin(self, seed: int) -> PlainSequence:
         return PlainSequence(self, seed)

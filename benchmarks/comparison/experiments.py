@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from covgame.comparison import methods as m
-from covgame.comparison.forms import FORMS, form_of
+from benchmarks.comparison import methods as m
+from benchmarks.comparison.forms import FORMS, form_of
 from covgame.errors import BadInput
 
 NINE = "grid:rows=9,columns=9,horizon=20,slip=0.0667,start=middle"

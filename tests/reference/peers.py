@@ -1,7 +1,7 @@
-"""Players in plain Python: what ``PeerPlayer`` and ``GoalsPlayer`` do in compiled code.
+"""Peers played in plain Python: what ``PeerPlayer`` and ``GoalsPlayer`` do in compiled code.
 
-An episode depends on its number and on the actions alone. Whoever changes its mind on the way may
-therefore play the episode again from its beginning, which will be the same.
+An episode depends only on its number and the actions. A player that replans within an episode
+therefore plays it again from the beginning, with the same outcome up to that step.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A function here has the name of the compiled one and the lemma or theorem of docs/certified.md that
 it comes from. Nothing is done for speed, and a row is a dictionary from successors to how often
-they were seen; tests compare the two on random worlds. Only tests use this module.
+they were seen; tests compare the two on random worlds.
 """
 
 from __future__ import annotations

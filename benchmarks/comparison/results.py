@@ -9,14 +9,14 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from covgame.comparison.experiments import Experiment
+from benchmarks.comparison.experiments import Experiment
 from covgame.errors import BadInput
-from covgame.store.files import write_whole
 
 RESULTS = "results.parquet"
 JOURNAL = "journal.jsonl"
@@ -103,9 +103,9 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
     listed = list(results)
     columns = (*COLUMNS, "experiment")
     table = pa.table({name: [getattr(result, name) for result in listed] for name in columns})
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    write_whole(path, sink.getvalue())
+    unfinished = path.with_suffix(".tmp")
+    pq.write_table(table, unfinished, compression="zstd")
+    os.replace(unfinished, path)
 
 
 def read_results(path: Path) -> list[Result]:
@@ -115,7 +115,7 @@ def read_results(path: Path) -> list[Result]:
     if path.is_dir():
         path = path / RESULTS
     if not path.exists():
-        raise BadInput(f"{path} does not exist; covgame bench writes it")
+        raise BadInput(f"{path} does not exist; bench peers writes it")
     try:
         table = pq.read_table(path)
     except (OSError, ValueError) as error:

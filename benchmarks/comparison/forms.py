@@ -12,14 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from covgame.baselines.ent_game import EntGame
-from covgame.baselines.max_entropy import MaxEntropy
-from covgame.baselines.peer import Peer
-from covgame.baselines.rf_express import RFExpress
-from covgame.baselines.rf_rl_explore import RFRLExplore
-from covgame.baselines.rf_ucrl import RFUCRL
-from covgame.baselines.ucbvi import UCBVI
-from covgame.comparison.starting import (
+from benchmarks.comparison.starting import (
     DELTA,
     Method,
     Start,
@@ -28,6 +21,13 @@ from covgame.comparison.starting import (
     play_stages,
     practical,
 )
+from covgame.baselines.ent_game import EntGame
+from covgame.baselines.max_entropy import MaxEntropy
+from covgame.baselines.peer import Peer
+from covgame.baselines.rf_express import RFExpress
+from covgame.baselines.rf_rl_explore import RFRLExplore
+from covgame.baselines.rf_ucrl import RFUCRL
+from covgame.baselines.ucbvi import UCBVI
 from covgame.game.adversary import TargetAware, WeightedMajority
 from covgame.game.planner import PaperOptimism, RangeAwareOptimism
 from covgame.mdp.model import TabularMDP

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from covgame.comparison import methods as m
-from covgame.comparison.experiments import DENSE, LADDER, RIVER, WHOLE
-from covgame.comparison.results import Result
-from covgame.comparison.summaries import Covering
+from benchmarks.comparison import methods as m
+from benchmarks.comparison.experiments import DENSE, LADDER, RIVER, WHOLE
+from benchmarks.comparison.results import Result
+from benchmarks.comparison.summaries import Covering
 from covgame.report.figures import check_can_draw, new_figure, save_figure
 from covgame.types import FloatArray
 

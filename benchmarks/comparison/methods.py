@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from covgame.baselines.ent_game import EntGame
-from covgame.baselines.nearest_untried import ExpectedSteps, NearestUntried
-from covgame.baselines.rf_express import RFExpress
-from covgame.baselines.rf_ucrl import RFUCRL
-from covgame.baselines.ucbvi import UCBVI
-from covgame.baselines.uniform_random import UniformRandom
-from covgame.comparison.forms import CHOSEN, FORMS, OURS, SCALED, chosen
-from covgame.comparison.starting import (
+from benchmarks.comparison.forms import CHOSEN, FORMS, OURS, SCALED, chosen
+from benchmarks.comparison.starting import (
     DELTA,
     Method,
     our_game,
@@ -23,6 +17,12 @@ from covgame.comparison.starting import (
     practical,
     published,
 )
+from covgame.baselines.ent_game import EntGame
+from covgame.baselines.nearest_untried import ExpectedSteps, NearestUntried
+from covgame.baselines.rf_express import RFExpress
+from covgame.baselines.rf_ucrl import RFUCRL
+from covgame.baselines.ucbvi import UCBVI
+from covgame.baselines.uniform_random import UniformRandom
 from covgame.errors import BadInput
 from covgame.game.adversary import MissingOnly, TargetAware, WeightedMajority
 from covgame.game.game import Game

@@ -13,11 +13,11 @@ from itertools import product
 
 import numpy as np
 
-from covgame.comparison import methods as m
-from covgame.comparison.experiments import ERRORS, LADDER, POLICIES, RIVER, SUITE
-from covgame.comparison.forms import FORMS, KINDS, kind_of
-from covgame.comparison.markdown import table
-from covgame.comparison.results import Result
+from benchmarks.comparison import methods as m
+from benchmarks.comparison.experiments import ERRORS, LADDER, POLICIES, RIVER, SUITE
+from benchmarks.comparison.forms import FORMS, KINDS, kind_of
+from benchmarks.comparison.markdown import table
+from benchmarks.comparison.results import Result
 from covgame.types import FloatArray, IntArray
 
 RESAMPLES = 4_000

@@ -11,8 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from covgame.comparison.experiments import Experiment
-from covgame.comparison.results import RESULTS, Journal, Result, Row, write_results
+from benchmarks.comparison.experiments import Experiment
+from benchmarks.comparison.results import RESULTS, Journal, Result, Row, write_results
 from covgame.errors import BadInput
 from covgame.interruption import SIGNALS, Interruption, end_with
 
@@ -82,7 +82,7 @@ def _measured(
 def _one_by_one(
     experiments: Sequence[Experiment], interruption: Interruption
 ) -> Iterator[tuple[Experiment, list[Row]]]:
-    from covgame.comparison.measures import measure
+    from benchmarks.comparison.measures import measure
 
     for one in experiments:
         if interruption.wanted:
@@ -132,7 +132,7 @@ def _give_up() -> None:
 
 
 def _measure(experiment: Experiment) -> list[Row]:
-    from covgame.comparison.measures import measure
+    from benchmarks.comparison.measures import measure
 
     return measure(experiment)
 

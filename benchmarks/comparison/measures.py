@@ -10,14 +10,14 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.comparison.dense import DensePlanner
+from benchmarks.comparison.experiments import DENSE, LEAST_LIMIT, WHOLE, Experiment
+from benchmarks.comparison.methods import APART, DELTA, method_named
+from benchmarks.comparison.results import Row
 from covgame.baselines.pedel import Pedel
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL, RULES
 from covgame.baselines.ucbvi import BPIUCBVI
-from covgame.comparison.dense import DensePlanner
-from covgame.comparison.experiments import DENSE, LEAST_LIMIT, WHOLE, Experiment
-from covgame.comparison.methods import APART, DELTA, method_named
-from covgame.comparison.results import Row
 from covgame.errors import BadInput
 from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts

@@ -9,20 +9,16 @@ check what algorithms promise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
-from covgame.errors import TooLarge
+from covgame.baselines.pedel import deterministic_policies
 from covgame.flow.highs import LinearProgram, Method, Solver
 from covgame.flow.polytope import SparseColumns
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.types import FloatArray, FloatHSA, IntArray, Policy
-
-MOST_POLICIES = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,18 +46,6 @@ def worst_reward(truth: Transitions, learnt: Transitions) -> WorstReward:
                     -answer.value, answer.x[: len(rewards)].reshape(truth.shape.hsa)
                 )
     return worst
-
-
-def deterministic_policies(transitions: Transitions) -> Iterator[Policy]:
-    """All that differ somewhere that can be reached."""
-    shape = transitions.shape
-    places = np.argwhere(dp.reachable(transitions))
-    if shape.actions ** len(places) > MOST_POLICIES:
-        raise TooLarge(f"{shape.actions}^{len(places)} deterministic policies are too many to list")
-    for actions in product(range(shape.actions), repeat=len(places)):
-        chosen = np.zeros(shape.hs, dtype=np.int64)
-        chosen[tuple(places.T)] = actions
-        yield Policy.deterministic(chosen, shape.actions)
 
 
 def _program(truth: Transitions, learnt: Transitions, policy: Policy) -> LinearProgram:

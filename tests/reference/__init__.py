@@ -1,0 +1,1 @@
+"""Plain implementations that the compiled code is compared with."""

@@ -1,0 +1,35 @@
+"""A game by counts in plain Python: what ``CountsPlayer`` does in compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from covgame.game.batches import plan_batch
+from covgame.game.counts import CountedVisits
+from covgame.game.game import Game
+from covgame.mdp.model import TabularMDP
+from covgame.players.by_counts import (
+    GROWTH,
+    POLICIES,
+    ROUNDS,
+    SortedSuccessors,
+    draw_visits,
+    stream,
+)
+
+
+def rounds_by_counts(game: Game, model: TabularMDP, seed: int) -> Iterator[CountedVisits]:
+    """Play a game by counts until it is covered."""
+    successors = SortedSuccessors(model)
+    while not game.covered:
+        rng = stream(seed, game)
+        for _ in range(ROUNDS):
+            size = max(1, int(GROWTH * game.counts.n_episodes))
+            policies = min(POLICIES, size)
+            each, more = divmod(size, policies)
+            for number, policy in enumerate(plan_batch(game, policies, each)):
+                if game.covered:
+                    return
+                seen = draw_visits(successors, policy, each + (1 if number < more else 0), rng)
+                game.tell_visits(seen)
+                yield seen
