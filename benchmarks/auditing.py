@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import _results
 from covgame.data.steps import BATCH
-from covgame.store.episodes import STEPS_PER_SHARD, WRITING
+from covgame.storage.episodes import STEPS_PER_SHARD, WRITING
 
 STATES, ACTIONS, HORIZON = 1_000, 4, 50
 TARGET = "uniform:1000/pair"

@@ -19,7 +19,7 @@ from typing import Any
 
 import covgame as cg
 from benchmarks import _results
-from covgame.store.recorder import Recorder
+from covgame.storage.recorder import Recorder
 
 CASES: list[tuple[str, int, str]] = [
     ("gym:FrozenLake-v1", 20, "uniform:1000"),

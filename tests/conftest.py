@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 from covgame.players.compiled import CompiledGame
 from covgame.runs import playing
-from covgame.store import episodes as shard_files
-from covgame.store import recorder
+from covgame.storage import episodes as shard_files
+from covgame.storage import recorder
 from tests.rooms import ROOMS
 
 settings.register_profile(

@@ -9,9 +9,9 @@ import pytest
 
 from covgame.errors import BadInput
 from covgame.failures import Failure, Failures
-from covgame.store.black_box import BlackBox, blame, read_box
-from covgame.store.failures import add_failure, load_failures
-from covgame.store.folder import FAILURES
+from covgame.storage.black_box import BlackBox, blame, read_box
+from covgame.storage.failures import add_failure, load_failures
+from covgame.storage.folder import FAILURES
 
 # ------------------------------------------------------------ that end the whole process
 

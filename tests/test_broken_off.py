@@ -20,10 +20,10 @@ import covgame as cg
 from covgame.game.counts import Counts
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.runs.opening import load
-from covgame.store import files as disk
-from covgame.store.episodes import recorded_episodes
-from covgame.store.journal import read_journal
-from covgame.store.reading import RecordedEpisodes
+from covgame.storage import files as disk
+from covgame.storage.episodes import recorded_episodes
+from covgame.storage.journal import read_journal
+from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape
 from tests.rooms import assert_same, whatever_is_said
 

@@ -19,7 +19,7 @@ from covgame.pac.certified import CertifiedIdentification
 from covgame.players.policies import PolicyCompiled
 from covgame.runs.opening import resume
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.reading import RecordedEpisodes
+from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Policy
 from tests.evidence import allowed_failures, small
 from tests.test_cli import covgame

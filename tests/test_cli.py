@@ -32,7 +32,7 @@ def covgame(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 INTERRUPTING = """
 import signal, sys
 from covgame.cli.main import run
-from covgame.store.recorder import Recorder
+from covgame.storage.recorder import Recorder
 
 kind, episodes = (int(sys.argv.pop(1)) for _ in range(2))
 add = Recorder.add

@@ -23,7 +23,7 @@ from covgame.game.successors import SuccessorTable
 from covgame.mdp.model import TabularMDP
 from covgame.players.compiled import blocks
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.state import counts_arrays
+from covgame.storage.state import counts_arrays
 from covgame.types import END, Shape
 from tests.worlds import (
     random_policy,

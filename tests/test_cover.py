@@ -20,10 +20,10 @@ from covgame.runs.opening import load, resume
 from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import CoverSettings
-from covgame.store import episodes as shard_files
-from covgame.store.episodes import shards
-from covgame.store.folder import RunFolder
-from covgame.store.reading import RecordedEpisodes
+from covgame.storage import episodes as shard_files
+from covgame.storage.episodes import shards
+from covgame.storage.folder import RunFolder
+from covgame.storage.reading import RecordedEpisodes
 from tests.runs import coverage_at
 from tests.test_cli import covgame, interrupted
 from tests.test_model_files import CONTRACT

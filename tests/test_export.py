@@ -20,7 +20,7 @@ import covgame as cg
 from covgame.cli.main import main
 from covgame.data import to_csv
 from covgame.data.recording import Recording
-from covgame.store.folder import RunFolder
+from covgame.storage.folder import RunFolder
 from tests.exported import ENDING, ending_run, lake_run, steps_of
 
 FORMATS = {"csv": "steps.csv", "minari": "./steps-v0"}
@@ -228,7 +228,7 @@ def test_one_shard_is_in_memory(
 @every_format
 def test_shards_do_not_show(here: Path, monkeypatch: pytest.MonkeyPatch, to: Any, out: str) -> None:
     """However the record is cut into files, the export says the same."""
-    from covgame.store import episodes
+    from covgame.storage import episodes
 
     ending_run(here / "a")
     monkeypatch.setattr(episodes, "STEPS_PER_SHARD", 30)

@@ -16,7 +16,7 @@ from gymnasium import spaces
 import covgame as cg
 from covgame.data.to_minari import write_minari
 from covgame.sources.observations import space_to_json
-from covgame.store.observations import arrow_type
+from covgame.storage.observations import arrow_type
 from tests.exported import ENDING, ending_run, episodes_of, lake_run
 
 minari = pytest.importorskip("minari")
@@ -220,7 +220,7 @@ def kept(space: Any, inside: Any, after: Any) -> Any:
 
     from covgame.data.recording import Recording
     from covgame.names import Names
-    from covgame.store.folder import RunFolder
+    from covgame.storage.folder import RunFolder
     from covgame.types import Shape
 
     last = [None, after[0], after[1]]

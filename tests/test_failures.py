@@ -16,7 +16,7 @@ import pytest
 import covgame as cg
 from covgame.errors import BadInput, EnvironmentFailed, PremiseBroken
 from covgame.failures import ATTEMPTS
-from covgame.store.failures import load_failures
+from covgame.storage.failures import load_failures
 from tests.test_cli import covgame
 
 needs_processes = pytest.mark.skipif(os.name == "nt", reason="processes are copied by fork")

@@ -11,11 +11,11 @@ import pytest
 
 import covgame as cg
 from covgame.errors import StorageFailed
-from covgame.store import files as disk
-from covgame.store.black_box import BlackBox
-from covgame.store.checksums import Checksums, verified
-from covgame.store.folder import RunFolder
-from covgame.store.lock import WriteLock
+from covgame.storage import files as disk
+from covgame.storage.black_box import BlackBox
+from covgame.storage.checksums import Checksums, verified
+from covgame.storage.folder import RunFolder
+from covgame.storage.lock import WriteLock
 from tests.rooms import files, whatever_is_said
 
 links = pytest.mark.skipif(os.name != "posix", reason="links are rare elsewhere")

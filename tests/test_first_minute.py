@@ -27,7 +27,7 @@ from covgame.kernels import compiling, warming
 from covgame.players.compiled import CompiledGame, CompiledPlayer, WaitingPlayer
 from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.state import game_arrays
+from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from covgame.types import Shape

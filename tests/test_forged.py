@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
-from covgame.store.folder import RunFolder
+from covgame.storage.folder import RunFolder
 from tests.runs import Corner, edited, forged
 from tests.test_cli import covgame
 

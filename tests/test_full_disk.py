@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import covgame as cg
-from covgame.store import files as disk
-from covgame.store.episodes import recorded_episodes
-from covgame.store.journal import read_journal
+from covgame.storage import files as disk
+from covgame.storage.episodes import recorded_episodes
+from covgame.storage.journal import read_journal
 from tests.rooms import assert_same, whatever_is_said
 from tests.test_cli import covgame
 

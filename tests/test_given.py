@@ -17,7 +17,7 @@ from covgame.errors import BadInput
 from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
 from covgame.runs.given import load_given
-from covgame.store.reading import RecordedEpisodes
+from covgame.storage.reading import RecordedEpisodes
 from tests.doors import Door
 from tests.test_cli import covgame
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import covgame as cg
-from covgame.store.folder import FORMAT
+from covgame.storage.folder import FORMAT
 from tests.golden.__main__ import RUNS, STOPPED
 from tests.rooms import whatever_is_said
 

@@ -17,7 +17,7 @@ from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.names import Names
-from covgame.store.reading import RecordedEpisodes
+from covgame.storage.reading import RecordedEpisodes
 from covgame.targets.moves import possible_moves
 from tests.doors import Door, moves_of, transitions_hold
 from tests.rooms import assert_same, whatever_is_said

@@ -18,7 +18,7 @@ from covgame.runs.opening import resume
 from covgame.runs.settings import CoverSettings
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.reading import RecordedEpisodes
+from covgame.storage.reading import RecordedEpisodes
 from covgame.targets.requests import parse_request
 from covgame.types import Policy
 from tests.runs import Corridor, own

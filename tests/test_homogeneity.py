@@ -216,7 +216,7 @@ def test_certify_looks_at_the_stages_itself(tmp_path: Path) -> None:
         run = cg.explore(world, horizon=4, epsilon=2.0, out=folder)
         algorithm = learner(run)
         from covgame.runs.claims import data_hash
-        from covgame.store.reading import RecordedEpisodes
+        from covgame.storage.reading import RecordedEpisodes
 
         pooled = RecordedEpisodes(folder / "episodes", algorithm.counts.shape).counts(pooled=True)
         claim = {"pooled": True, "stages": "tested", "data": data_hash(pooled)}

@@ -23,11 +23,11 @@ import covgame as cg
 from covgame import locks
 from covgame.data.dataset import open_data
 from covgame.errors import BadInput, CovgameWarning
-from covgame.store import journal as journals
-from covgame.store.episodes import recorded_episodes
-from covgame.store.folder import RunFolder
-from covgame.store.journal import Journal, read_journal, recover
-from covgame.store.lock import WriteLock
+from covgame.storage import journal as journals
+from covgame.storage.episodes import recorded_episodes
+from covgame.storage.folder import RunFolder
+from covgame.storage.journal import Journal, read_journal, recover
+from covgame.storage.lock import WriteLock
 from tests.doors import Door
 from tests.test_cli import covgame
 
@@ -288,7 +288,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     other = tmp_path.parent / "lock.py"
     other.write_text(
         "import sys, pathlib\n"
-        "from covgame.store.lock import WriteLock\n"
+        "from covgame.storage.lock import WriteLock\n"
         "lock = WriteLock(pathlib.Path(sys.argv[1])); print('held', flush=True); input()\n"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -18,7 +18,7 @@ from covgame.runs import learn as learning
 from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
-from covgame.store.reading import RecordedEpisodes
+from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape
 from tests.test_cli import covgame, interrupted
 

@@ -26,7 +26,7 @@ from covgame.players.following import FollowingGame
 from covgame.players.plain import PlainGame
 from covgame.sources import external
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.state import game_arrays
+from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
 from tests.test_cli import covgame

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import covgame as cg
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.sources.observations import keeper_of, space_from_json, space_to_json
-from covgame.store import observations as stored
-from covgame.store.observations import column_of, one_by_one, values_of
+from covgame.storage import observations as stored
+from covgame.storage.observations import column_of, one_by_one, values_of
 from tests.rooms import assert_same
 
 SHAPES = st.lists(st.integers(1, 3), max_size=2).map(tuple)

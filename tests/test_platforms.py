@@ -21,7 +21,7 @@ from covgame.cli import supervising
 from covgame.errors import BadInput, StorageFailed
 from covgame.failures import Failure, Failures
 from covgame.sources import environments
-from covgame.store import files, lock
+from covgame.storage import files, lock
 
 SOURCE = Path(__file__).parent.parent / "src" / "covgame"
 

@@ -15,7 +15,7 @@ import covgame as cg
 from covgame.cli.main import main
 from covgame.names import Names
 from covgame.runs.policies import named_policy, policy_lines
-from covgame.store.folder import NAMES, RESULT
+from covgame.storage.folder import NAMES, RESULT
 from tests.runs import forged
 
 

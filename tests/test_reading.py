@@ -16,9 +16,9 @@ import pytest
 import covgame as cg
 from covgame.episodes import Block
 from covgame.errors import BadInput
-from covgame.store import episodes as shard_files
-from covgame.store import reading
-from covgame.store.reading import RecordedEpisodes
+from covgame.storage import episodes as shard_files
+from covgame.storage import reading
+from covgame.storage.reading import RecordedEpisodes
 from tests.doors import Door
 from tests.runs import forged
 

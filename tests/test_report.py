@@ -191,7 +191,7 @@ def test_the_curve_is_what_the_episodes_had_collected(tmp_path: Path) -> None:
 
 
 def test_a_long_run_has_a_few_hundred_points(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("covgame.store.recorder.STEPS_PER_SHARD", 700, raising=False)
+    monkeypatch.setattr("covgame.storage.recorder.STEPS_PER_SHARD", 700, raising=False)
     run = cg.cover("chain:states=3,horizon=3", "uniform:400/pair", out=tmp_path)
     chart = page_of(run).chart
     assert chart is not None

@@ -21,7 +21,7 @@ from covgame.runs.settings import CoverSettings
 from covgame.sources import external
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.state import game_arrays
+from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
 from tests.test_cli import covgame
 

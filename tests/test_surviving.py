@@ -16,8 +16,8 @@ from covgame.runs.cover import start
 from covgame.runs.opening import load, resume
 from covgame.runs.settings import CoverSettings
 from covgame.sources.external import ExternalSource
-from covgame.store import episodes as shard_files
-from covgame.store.episodes import recorded_episodes
+from covgame.storage import episodes as shard_files
+from covgame.storage.episodes import recorded_episodes
 from tests.rooms import assert_same, files, steps, whatever_is_said
 from tests.runs import coverage_at, own
 from tests.test_cli import covgame

@@ -38,7 +38,7 @@ from covgame.players.by_counts import (
 from covgame.players.compiled import CompiledGame, CompiledPlayer
 from covgame.players.peers import GoalsPlayer, PeerPlayer
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.state import game_arrays
+from covgame.storage.state import game_arrays
 from covgame.targets.target import Target
 from covgame.types import FloatArray, Shape
 from tests.reference.by_counts import rounds_by_counts

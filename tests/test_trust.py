@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import covgame as cg
-from covgame.store import trust
+from covgame.storage import trust
 from tests.runs import Corner, edited, forged
 from tests.test_cli import covgame
 

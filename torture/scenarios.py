@@ -58,7 +58,7 @@ class Scenario:
 def hurry() -> None:
     """Small blocks, small shards, everything saved after each block."""
     from covgame.runs import playing
-    from covgame.store import episodes, recorder
+    from covgame.storage import episodes, recorder
 
     episodes.STEPS_PER_SHARD = 120
     recorder.SECONDS_PER_CHECKPOINT = 0.0

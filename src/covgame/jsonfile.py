@@ -38,6 +38,11 @@ def read_json(path: Path) -> Any:
         raise BadInput(f"there is no file {path}") from None
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read as a text file: {error}") from error
+    return parse_json(text, path)
+
+
+def parse_json(text: str, path: Path) -> Any:
+    """The content of a JSON text that comes from ``path``."""
     try:
         return json.loads(
             text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated_keys

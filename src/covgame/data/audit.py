@@ -27,7 +27,7 @@ from covgame.pac.error_bounds import Range
 from covgame.planning import number
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
-from covgame.store.files import write_whole
+from covgame.storage.files import write_whole
 from covgame.targets.groups import Grouped
 from covgame.targets.reaching import reachable_rows
 from covgame.targets.requests import Listed, Proportional, Request, Uniform

@@ -24,8 +24,7 @@ from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.states import CountedStates, DiscoveredStates, States
-from covgame.store.failures import load_failures
-from covgame.store.folder import EPISODES, MANIFEST, RunFolder
+from covgame.storage.folder import DATABASE, EPISODES, RunFolder
 from covgame.types import Shape
 
 MINARI = "minari:"
@@ -302,7 +301,7 @@ def horizon_of_runs(paths: Sequence[str | Path]) -> int | None:
         folder = RunFolder.around(path)
         if folder is None:
             return None
-        stages.add(folder.manifest.get("horizon"))
+        stages.add(folder.config.get("horizon"))
     return stages.pop() if len(stages) == 1 else None
 
 
@@ -338,7 +337,7 @@ def place_of(data: str | Path) -> Path:
     name = str(data)
     if not name.startswith(MINARI):
         place = Path(os.path.realpath(name))
-        is_part = place.name == EPISODES and is_file(str(place.parent / MANIFEST))
+        is_part = place.name == EPISODES and is_file(str(place.parent / DATABASE))
         return place.parent if is_part else place
     from covgame.data.minari_data import datasets_root
 
@@ -451,22 +450,22 @@ def _states_of(folder: RunFolder, names: Names) -> int | None:
     if names.grid is not None:
         return names.grid[0] * names.grid[1]
     size = folder.load_size()
-    return None if size is None else size["states"]
+    return None if size is None else size.states
 
 
 def _about_run(folder: RunFolder, path: Path) -> dict[str, Any]:
     """How a run was played, or the data that it started from, as far as certificates need it."""
-    about = folder.manifest
-    if (path / MANIFEST).is_file():
-        set_aside = Failures(load_failures(folder.place)).set_aside
+    about = folder.config
+    if (path / DATABASE).is_file():
+        set_aside = Failures(folder.load_failures()).set_aside
     else:
         try:
             listed = about["given"][int(path.name)]
         except (KeyError, ValueError, LookupError, TypeError):
             return {}
-        from covgame.store.manifest import GivenFile
+        from covgame.storage.config import GivenFile
 
-        about = check_content(GivenFile, listed, folder.path / MANIFEST).model_dump()
+        about = check_content(GivenFile, listed, folder.database).model_dump()
         set_aside = about["set_aside"]
     workers = about.get("workers", 1)
     return {

@@ -14,7 +14,7 @@ from covgame.data import to_minari
 from covgame.data.recording import Recording
 from covgame.errors import BadInput
 from covgame.notebook import facts_table
-from covgame.store.folder import RunFolder
+from covgame.storage.folder import RunFolder
 
 FORMATS = ("minari", "csv")
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from covgame.errors import BadInput
 from covgame.names import Names
-from covgame.store.folder import COUNTS, RunFolder
-from covgame.store.trust import resume_command
+from covgame.storage.folder import RunFolder
+from covgame.storage.trust import resume_command
 from covgame.types import END, BoolArray, IntArray, Shape
 
 Values = npt.NDArray[Any]
@@ -77,8 +77,8 @@ class Recording:
     shape: Shape
     names: Names
     tables: Callable[[], Iterator[Any]]
-    schema: Any  # Arrow's, of the newest steps: older versions wrote fewer columns
-    kept: dict[str, Any] | None = None  # the space of kept observations, as run.json has it
+    schema: Any  # Arrow's
+    kept: dict[str, Any] | None = None  # the space of kept observations
     observation_space: Any = None  # the same as Gymnasium's
     action_space: Any = None  # that of the environment, where it has one
     action_values: Values | None = None  # by number, where the environment takes other values
@@ -89,9 +89,9 @@ class Recording:
     @classmethod
     def of(cls, folder: RunFolder) -> Recording:
         """The episodes in a folder, or the sentence that says why there are none."""
-        from covgame.store.reading import RecordedEpisodes, StepTables
+        from covgame.storage.reading import RecordedEpisodes, StepTables
 
-        if folder.manifest.get("play") == "counts" and not folder.episodes.is_dir():
+        if folder.config.get("play") == "counts" and not folder.episodes.is_dir():
             raise BadInput(
                 f"{folder.path} was made by --play counts, so it has no episodes to export"
             )
@@ -99,11 +99,11 @@ class Recording:
         if not steps.n_episodes:
             raise BadInput(f"{folder.path} has no episodes yet: {resume_command(folder)}")
         shape, names = _shape(folder), folder.load_names()
-        kept = folder.manifest.get("observation_space")
+        kept = folder.config.get("observation_space")
         recorded = RecordedEpisodes(steps, shape, names, kept)
         tables = partial(recorded.tables, observations=True)
         newest = next(tables(len(recorded) - 1)).schema
-        return cls(folder, shape, names, tables, newest, kept, *_spaces(folder.manifest))
+        return cls(folder, shape, names, tables, newest, kept, *_spaces(folder.config))
 
     @property
     def has_observations(self) -> bool:
@@ -159,7 +159,7 @@ class Recording:
         return self._values(column)
 
     def _values(self, column: Any) -> Parts:
-        from covgame.store.observations import values_of
+        from covgame.storage.observations import values_of
 
         found: Parts = values_of(column, self.kept)
         return found
@@ -186,13 +186,13 @@ def _is_text(column: Any) -> bool:
 def _shape(folder: RunFolder) -> Shape:
     """How large the world of a run is, as far as it was seen."""
     size, known = folder.load_size(), folder.load_states()
-    if size is None:
+    if size is None or (size.states is None and known is None):
         raise BadInput(
-            f"{folder.path} holds no {COUNTS} yet, because it was stopped before anything was "
-            f"saved; {resume_command(folder)} goes on with it"
+            f"{folder.path} was stopped before anything was saved; continue it with "
+            f"{resume_command(folder)}"
         )
-    states = size["states"] if known is None else len(known[0])
-    return Shape(folder.horizon, states, size["actions"])
+    states = len(known[0]) if known is not None else size.states or 0
+    return Shape(folder.horizon, states, size.actions)
 
 
 def _spaces(manifest: dict[str, Any]) -> tuple[Any, Any, Values | None]:

@@ -20,10 +20,10 @@ from covgame.data import steps
 from covgame.data.steps import BORDERS, COLUMNS, AnyArray, Chunk
 from covgame.errors import BadInput
 from covgame.names import closest
-from covgame.store.episodes import SCHEMA
-from covgame.store.folder import GIVEN, RunFolder
-from covgame.store.reading import StepTables
-from covgame.store.trust import resume_command
+from covgame.storage.episodes import SCHEMA
+from covgame.storage.folder import GIVEN, RunFolder
+from covgame.storage.reading import StepTables
+from covgame.storage.trust import resume_command
 
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv",
@@ -93,7 +93,7 @@ class TableReader:
 
 @dataclass(frozen=True)
 class RunReader:
-    """The steps of a run, those that are still in its journal included."""
+    """The steps of a run, unsealed episodes included."""
 
     steps: StepTables
     raw = False
@@ -105,7 +105,7 @@ class RunReader:
         found = StepTables(path if is_given else folder)
         if not found.n_episodes:
             why = f"{path} holds no episodes yet: {resume_command(folder)}"
-            if not folder.episodes.is_dir():
+            if folder.config.get("play") == "counts":
                 why = (
                     f"{path} holds no episodes; a run of --play counts keeps none, play it with "
                     "--play exact"

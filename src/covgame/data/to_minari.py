@@ -20,8 +20,7 @@ import covgame
 from covgame.data.minari_data import DATASET_ID, MAIN, METADATA, datasets_root
 from covgame.data.recording import Batch, Parts, Recording, Values
 from covgame.errors import BadInput, MissingExtra
-from covgame.store.folder import MANIFEST
-from covgame.store.trust import code_named
+from covgame.storage.trust import code_named
 from covgame.types import END
 
 VERSION = "0.5.4"
@@ -246,7 +245,7 @@ def write_minari(recording: Recording, draft: Path, dataset_id: str) -> None:
 
 
 def _metadata(recording: Recording, writer: _EpisodeWriter, dataset_id: str) -> dict[str, Any]:
-    manifest, shape = recording.folder.manifest, recording.shape
+    manifest, shape = recording.folder.config, recording.shape
     command, environment = manifest.get("command"), manifest.get("environment")
     states = actions = None
     if shape.states <= MOST_LABELS:
@@ -300,7 +299,7 @@ def _action_space(recording: Recording) -> Any:
 
 def _env_spec(recording: Recording) -> str | None:
     """How Gymnasium makes the environment again, for ``recover_environment``."""
-    manifest = recording.folder.manifest
+    manifest = recording.folder.config
     name = str(manifest.get("environment"))
     if not name.startswith("gym:") or not manifest.get("by_name", True):
         return None
@@ -316,6 +315,6 @@ def _env_spec(recording: Recording) -> str | None:
         spec.max_episode_steps = recording.shape.horizon  # an episode of the run had no more
         text: str = spec.to_json()
     except (BadInput, TypeError, ValueError) as error:
-        recording.remarks.append(f"{name} of {MANIFEST} cannot be recovered by Minari: {error}")
+        recording.remarks.append(f"{name} cannot be recovered by Minari: {error}")
         return None
     return text

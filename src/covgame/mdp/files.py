@@ -49,7 +49,12 @@ class ModelFile(BaseModel):
 def load_model(path: str | Path) -> TabularMDP:
     """Read a ``covgame-mdp/1`` file; a malformed one is refused with the place."""
     path = Path(path)
-    content = check_content(ModelFile, read_json(path), path)
+    return model_from(read_json(path), path)
+
+
+def model_from(found: Any, path: Path) -> TabularMDP:
+    """The model of a file with this content, which comes from ``path``."""
+    content = check_content(ModelFile, found, path)
     try:
         return _to_model(content)
     except BadInput as error:

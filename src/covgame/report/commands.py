@@ -28,12 +28,12 @@ def command_of(run: Run) -> str:
     What is as it is by default is left out, but for the seed.
     """
     asked: dict[str, Any] = {"horizon": run.environment.horizon}
-    asked |= {**run.environment.reading.texts(), **run.manifest()}
+    asked |= {**run.environment.reading.texts(), **run.config()}
     given = [one.name for one in run.given]
     name = str(asked.get("command", "cover"))
     by_name = run.environment.by_name
     if run.folder is not None:  # an environment that is not at hand is none that has a name
-        by_name = bool(run.folder.manifest.get("by_name", True))
+        by_name = bool(run.folder.config.get("by_name", True))
     if not by_name:
         return _as_python(name, asked, given)
     words = ["covgame", name, run.environment.name, "--horizon", str(run.environment.horizon)]

@@ -18,7 +18,7 @@ from pathlib import Path
 from covgame.errors import BadInput, StorageFailed
 from covgame.plain import as_html
 from covgame.report.content import PageData
-from covgame.store.files import write_whole
+from covgame.storage.files import write_whole
 
 PLAIN_SIZE = 16_000
 """Longer data are compressed; every browser since 2023 can undo that."""

@@ -102,7 +102,7 @@ def _facts(run: Run) -> list[list[str]]:
 
 def _made_with(run: Run) -> str:
     """Versions, as the run's folder says them; those of now if it has none."""
-    found = run.folder.manifest.get("versions") if run.folder else None
+    found = run.folder.config.get("versions") if run.folder else None
     known = found if isinstance(found, dict) else versions()
     order = sorted(known, key=lambda name: name != "covgame")
     return ", ".join(f"{name} {known[name]}" for name in order)

@@ -12,8 +12,8 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.opening import load
 from covgame.runs.saving import absent_environment
 from covgame.runs.unbegun import OPEN, why_key
-from covgame.store.folder import JOURNAL, MANIFEST, RunFolder
-from covgame.store.trust import how_to_resume
+from covgame.storage.folder import JOURNAL, MANIFEST, RunFolder
+from covgame.storage.trust import how_to_resume
 
 CODE_OF_OTHERS = ("py:", "gym:")
 ASKED = ("environment", "epsilon", "delta", "seed", "preset")
@@ -34,7 +34,7 @@ def answer_from_files(
     """
     folder = RunFolder.open(path)
     if (folder.place / JOURNAL).is_file():
-        from covgame.store.journal import recover
+        from covgame.storage.journal import recover
 
         recover(folder)
     if failure is not None:
@@ -61,8 +61,8 @@ def how_to_go_on(folder: Path, *, failed: bool) -> str:
 
 def _blamed(folder: RunFolder, failure: str, *, sure: bool) -> str:
     """What ended the process, with the step of the episode that was being played then."""
-    from covgame.store.black_box import blame, read_box
-    from covgame.store.episodes import recorded_episodes
+    from covgame.storage.black_box import blame, read_box
+    from covgame.storage.episodes import recorded_episodes
 
     recorded = recorded_episodes(folder.episodes)
     playing = read_box(folder.place)
@@ -75,17 +75,17 @@ def _blamed(folder: RunFolder, failure: str, *, sure: bool) -> str:
 
 def _stand_in(folder: RunFolder) -> Any:
     """In the place of an environment that would have to be imported; None for our own."""
-    foreign = str(folder.manifest.get("environment")).startswith(CODE_OF_OTHERS)
-    return absent_environment(folder) if foreign and not folder.manifest.get("model") else None
+    foreign = str(folder.config.get("environment")).startswith(CODE_OF_OTHERS)
+    return absent_environment(folder) if foreign and not folder.config.get("model") else None
 
 
 def _least(folder: RunFolder, stopped: str, failure: str | None) -> dict[str, Any]:
-    from covgame.store.episodes import recorded_episodes
-    from covgame.store.failures import load_failures
+    from covgame.storage.episodes import recorded_episodes
+    from covgame.storage.failures import load_failures
 
-    command = str(folder.manifest.get("command"))
+    command = str(folder.config.get("command"))
     return {
-        **{name: folder.manifest[name] for name in ASKED if name in folder.manifest},
+        **{name: folder.config[name] for name in ASKED if name in folder.config},
         "episodes": recorded_episodes(folder.episodes),
         **OPEN.get(command, {}),
         why_key(command): stopped,

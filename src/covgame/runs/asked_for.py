@@ -21,17 +21,16 @@ from covgame.game.presets import default_game
 from covgame.mdp.families import FAMILIES
 from covgame.pac.assumptions import assumptions_of_coverage
 from covgame.runs.given import Given
-from covgame.store.failures import load_failures
-from covgame.store.folder import COUNTS, FAILURES, TARGET, RunFolder
-from covgame.store.state import Arrays, fitting, target_from
-from covgame.targets.files import load_target
+from covgame.storage.folder import TARGET, RunFolder
+from covgame.storage.state import Arrays, fitting, target_from
+from covgame.targets.files import listed_from
 from covgame.targets.moves import PossibleMoves, pair_rows
 from covgame.targets.requests import Listed, Uniform
 from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.store.manifest import CoverManifest, GrowingRequest
+    from covgame.storage.config import CoverConfig, GrowingRequest
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,13 @@ class Required:
 
 def required(
     folder: RunFolder,
-    asked: CoverManifest,
+    asked: CoverConfig,
     arrays: Arrays,
     counts: Counts,
     given: Sequence[Given] = (),
 ) -> Required:
     """The target of a run whose data hold these counts."""
-    listed = load_target(folder.path / TARGET)
+    listed = listed_from(folder.read_document(TARGET), folder.database)
     left_out = _left_out(folder, asked, arrays)
     avoided = _avoided(folder, counts.shape)
     allowed = _allowed(folder, arrays, counts, avoided)
@@ -86,7 +85,7 @@ def required(
 
 
 def _growing(
-    folder: RunFolder, asked: CoverManifest, listed: Listed, arrays: Arrays, shape: Shape
+    folder: RunFolder, asked: CoverConfig, listed: Listed, arrays: Arrays, shape: Shape
 ) -> tuple[Growing, Target]:
     """How the target follows from what was seen, and the rows it starts with."""
     growing = asked.growing
@@ -118,7 +117,7 @@ def _possible(
     with fitting():
         pair, successor = arrays["wanted_transitions"].reshape(-1, 2).T
     if not np.array_equal(np.unique(pair), np.unique(asked)):
-        raise BadInput(f"{folder.path}: {COUNTS} is about other transitions than {TARGET}")
+        raise BadInput(f"{folder.path}: its saved state has other transitions than its target")
     return PossibleMoves(pair, successor, np.ones(len(pair)))
 
 
@@ -146,7 +145,7 @@ def _grouped(
     saved = target_from(arrays, counts.shape)
     groups = saved.keep(saved.of_group)
     if (groups.counts < growing.count).any():
-        raise BadInput(f"{COUNTS} asks for fewer visits of groups than {growing.count:g}")
+        raise BadInput(f"the saved state asks for fewer visits of groups than {growing.count:g}")
     anywhere: BoolArray = np.logical_or.reduce(counts.visits > 0, axis=(0, 2))
     tried: BoolArray = np.repeat(anywhere[:, None], counts.shape.actions, axis=1)
     if allowed is not None:
@@ -155,13 +154,13 @@ def _grouped(
     return groups.with_more(counts.shape.states, rows, np.full(len(rows), float(growing.tries)))
 
 
-def _left_out(folder: RunFolder, asked: CoverManifest, arrays: Arrays) -> LeftOut:
+def _left_out(folder: RunFolder, asked: CoverConfig, arrays: Arrays) -> LeftOut:
     """Rows that ``--min-reach`` has dropped on the way; without it there are none."""
     with fitting():
         rows = arrays.get("left_out_rows", np.zeros((0, 3), dtype=np.int64)).reshape(-1, 3)
     found = {tuple(row) for row in rows.tolist()}
     if found and not asked.min_reach:
-        raise BadInput(f"{folder.path}: {COUNTS} leaves out rows that nobody asked to leave out")
+        raise BadInput(f"{folder.path}: its saved state leaves out rows without --min-reach")
     older = [row[:3] for row in asked.unreachable if isinstance(row[1], int)]
     return found | {tuple(ANY if i is None else i for i in row) for row in older}  # type: ignore[misc]
 
@@ -174,11 +173,11 @@ def _without(target: Target, left_out: LeftOut) -> Target:
 def _avoided(folder: RunFolder, shape: Shape) -> BoolArray:
     """(S, A), actions that have failed and were not taken again, by the notes of failures."""
     avoided = np.zeros((shape.states, shape.actions), dtype=np.bool_)
-    for failure in load_failures(folder.path):
+    for failure in folder.load_failures():
         if failure.then == "avoided":
             state, action = failure.path[-1] if failure.path else (-1, -1)
             if not (0 <= state < shape.states and 0 <= action < shape.actions):
-                raise BadInput(f"{folder.path / FAILURES} is about another environment")
+                raise BadInput(f"{folder.database}: its failures are about another environment")
             avoided[state, action] = True
     return avoided
 
@@ -207,5 +206,5 @@ def _allowed(
     with fitting():
         allowed: BoolArray = arrays["allowed"].astype(np.bool_).reshape(counts.shape.hsa[1:])
     if counts.visits[:, ~allowed & ~avoided].any():
-        raise BadInput(f"{folder.path}: {COUNTS} forbids actions that the data show")
+        raise BadInput(f"{folder.path}: its saved state forbids actions that the data show")
     return allowed

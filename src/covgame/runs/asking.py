@@ -36,8 +36,8 @@ from covgame.targets.requests import Listed, Request, Uniform, check_count, pars
 from covgame.targets.target import Target
 
 if TYPE_CHECKING:
-    from covgame.store.folder import RunFolder
-    from covgame.store.manifest import CoverManifest
+    from covgame.storage.config import CoverConfig
+    from covgame.storage.folder import RunFolder
 
 AnyTarget = Request | Target | str | Path
 
@@ -244,17 +244,18 @@ def _by_label(listed: Listed, source: Source) -> SeenLabels:
 
 def ask_again(
     folder: RunFolder,
-    asked: CoverManifest,
+    asked: CoverConfig,
     environment: Environment,
     settings: CoverSettings,
     source: Source,
     target: AnyTarget | None,
 ) -> Callable[[], Asked]:
     """What the run of a folder began with; ``target`` is the function of its groups, if any."""
-    from covgame.targets.files import load_target
+    from covgame.storage.folder import TARGET
+    from covgame.targets.files import listed_from
 
     never: list[tuple[Row, float]] = [(row[:3], row[3]) for row in asked.unreachable]
-    listed = load_target(folder.path / asked.target)
+    listed = listed_from(folder.read_document(TARGET), folder.database)
     if target is not None and not isinstance(target, Grouped):
         raise BadInput("a run keeps its target; only what covgame.groups makes is needed again")
     growing = asked.growing

@@ -18,7 +18,7 @@ from covgame.data.draws import Draws, require_independent
 from covgame.errors import BadInput
 from covgame.failures import Failures
 from covgame.game.counts import Counts
-from covgame.jsonfile import check_content, read_json
+from covgame.jsonfile import check_content
 from covgame.mdp.families import FAMILIES
 from covgame.notebook import facts_table
 from covgame.pac.assumptions import assumptions_of_claim
@@ -37,15 +37,14 @@ from covgame.runs.given import Given, load_given
 from covgame.runs.opening import load
 from covgame.runs.saving import environment_of
 from covgame.runs.text import assumed_facts
-from covgame.store.failures import load_failures
-from covgame.store.folder import CERTIFICATE, JOURNAL, MANIFEST, RESULT, RunFolder
-from covgame.store.state import counts_from
-from covgame.store.trust import resume_command
+from covgame.storage.folder import CERTIFICATE, RunFolder
+from covgame.storage.state import counts_from
+from covgame.storage.trust import resume_command
 from covgame.types import END, Shape
 
 if TYPE_CHECKING:
-    from covgame.store.manifest import CertificateFile, LearningManifest
-    from covgame.store.reading import RecordedEpisodes
+    from covgame.storage.config import CertificateFile, LearnConfig
+    from covgame.storage.reading import RecordedEpisodes
 
 TOLERANCE = 1e-9
 """Relative difference that another machine's arithmetic may make."""
@@ -109,15 +108,15 @@ def certify(path: str | Path) -> Checked:
         'coverage'
     """
     folder = RunFolder.open(path)
-    if folder.manifest.get("command") == "cover":
+    if folder.config.get("command") == "cover":
         return _check_coverage(folder)
-    from covgame.store.manifest import CertificateFile, LearningManifest
+    from covgame.storage.config import CertificateFile, LearnConfig
 
-    if not (folder.path / CERTIFICATE).is_file():
-        raise BadInput(f"{path} claims nothing: it holds no {CERTIFICATE}")
-    asked = check_content(LearningManifest, folder.manifest, folder.path / MANIFEST)
-    place = folder.path / CERTIFICATE
-    claimed = check_content(CertificateFile, read_json(place), place)
+    certificate = folder.read_document(CERTIFICATE)
+    if certificate is None:
+        raise BadInput(f"{path} claims nothing: it holds no certificate")
+    asked = check_content(LearnConfig, folder.config, folder.database)
+    claimed = check_content(CertificateFile, certificate, folder.database)
     _check_terms(folder, claimed, asked)
     shape = Shape(*claimed.shape)
     data = _Data.of(folder, shape, pooled=claimed.pooled, last_stage=False)
@@ -169,18 +168,18 @@ class _Data:
         last_stage: bool = True,  # whether what follows the last stage counts in given data
     ) -> _Data:
         if folder.episodes.is_dir():
-            from covgame.store.reading import RecordedEpisodes
+            from covgame.storage.reading import RecordedEpisodes
 
             episodes = RecordedEpisodes(folder, shape)
             given = load_given(folder, shape, stage_free=stage_free)
             counts = episodes.counts(pooled=pooled, stage_free=stage_free)
             counts = _with_given(counts, given, last_stage=last_stage)
             return cls(counts, episodes, given=given)
-        if folder.manifest.get("play") != "counts":
+        if folder.config.get("play") != "counts":
             raise BadInput(f"{folder.path} has lost its episodes, so that nothing can be checked")
-        arrays = folder.load_counts()
+        arrays = folder.load_arrays()
         if arrays is None:
-            raise BadInput(f"{folder.path} holds no data; see {MANIFEST}")
+            raise BadInput(f"{folder.path} holds no data yet")
         counts = counts_from(arrays)
         if counts.shape != shape or counts.pooled != pooled:
             raise BadInput(f"the certificate of {folder.path} is about another world")
@@ -196,19 +195,18 @@ def _with_given(counts: Counts, given: Sequence[Given], *, last_stage: bool) -> 
 
 def _check_result(folder: RunFolder, data: _Data) -> None:
     """The answer and the data of a run have to be about equally many episodes."""
-    place = folder.path / RESULT
-    if not place.is_file():
+    answer = folder.load_result()
+    if not answer:
         return  # killed before it could answer; the data stand for themselves
-    answer = read_json(place)
-    said = answer.get("episodes") if isinstance(answer, dict) else None
+    said = answer.get("episodes")
     if said != data.n_played:
         raise BadInput(
-            f"{place} tells of {said} episodes, and the data hold {data.n_played}; if the run "
-            f"was stopped, {resume_command(folder)} brings them together"
+            f"the answer of {folder.path} is about {said} episodes, and it has {data.n_played}; if "
+            f"the run was stopped, {resume_command(folder)} completes the answer"
         )
 
 
-def _check_terms(folder: RunFolder, claimed: CertificateFile, asked: LearningManifest) -> None:
+def _check_terms(folder: RunFolder, claimed: CertificateFile, asked: LearnConfig) -> None:
     """The terms of the certificate have to be those of the run."""
     terms: list[tuple[str, Any, Any]] = [
         ("delta", claimed.delta, asked.delta),
@@ -229,7 +227,7 @@ def _check_terms(folder: RunFolder, claimed: CertificateFile, asked: LearningMan
         if here != there:
             raise BadInput(
                 f"the certificate of {folder.path} has other terms than the run: {name} is {here} "
-                f"here and {there} in {MANIFEST}"
+                f"here and {there} in its configuration"
             )
 
 
@@ -257,13 +255,13 @@ def _check_stages(folder: RunFolder, data: _Data, claimed: CertificateFile) -> N
 
 def _is_model(folder: RunFolder) -> bool:
     """Whether the table of the environment is at hand without importing foreign code."""
-    about = folder.manifest
+    about = folder.config
     return about["model"] is not None or about["environment"].split(":")[0] in FAMILIES
 
 
 def _check_known(folder: RunFolder, structure: Structure) -> None:
     """What a certificate takes as known must be what its environment is known for."""
-    kind = folder.manifest["environment"].split(":")[0]
+    kind = folder.config["environment"].split(":")[0]
     limit, start, allowed = structure.most_successors, structure.known_start, structure.allowed
     if _is_model(folder):
         known = known_structure(environment_of(folder).model, limit, simulated=True)
@@ -281,7 +279,7 @@ def _check_known(folder: RunFolder, structure: Structure) -> None:
     if wrong:
         raise BadInput(
             f"the certificate of {folder.path} takes {wrong[0]} as known, which "
-            f"{folder.manifest['environment']} is not known for"
+            f"{folder.config['environment']} is not known for"
         )
 
 
@@ -437,12 +435,12 @@ def _checked(
     assumptions = assumptions_of_claim(
         Shape(*claimed.shape),
         _structure(claimed),
-        simulated="size" not in folder.manifest,
+        simulated="size" not in folder.config,
         pooled=claimed.pooled,
         stages=claimed.stages,
         rewards=_range(claimed),
         given=data.given,
-        set_aside=Failures(load_failures(folder.place)).set_aside,
+        set_aside=Failures(folder.load_failures()).set_aside,
         recorded=data.episodes is not None,
     )
     return Checked(claimed.claim, data.counts.n_episodes, dict(numbers), assumptions, claimed.delta)
@@ -459,12 +457,12 @@ def _require(folder: RunFolder, what: str, found: float, claimed: float | None) 
 def _check_coverage(folder: RunFolder) -> Checked:
     """Whether the files of a run of ``cover`` hold what was asked for."""
     from covgame.runs.asked_for import required
-    from covgame.store.manifest import CoverManifest
+    from covgame.storage.config import CoverConfig
 
-    asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
-    arrays = folder.load_counts()
-    if arrays is None or (folder.place / JOURNAL).is_file():
-        # Killed: counts.npz is behind the episodes, if there is one. They are counted again.
+    asked = check_content(CoverConfig, folder.config, folder.database)
+    arrays = folder.load_arrays()
+    if arrays is None or not folder.load_result():
+        # Killed: the state may be behind the recorded episodes, which are counted again.
         run = load(folder.path)
         if not run.n_episodes:
             raise BadInput(
@@ -473,7 +471,7 @@ def _check_coverage(folder: RunFolder) -> Checked:
         arrays = run.arrays()
     saved = counts_from(arrays)
     if asked.stage_dependent and saved.pooled:
-        raise BadInput(f"{folder.path} has pooled stages that {MANIFEST} asks to keep apart")
+        raise BadInput(f"{folder.path} has pooled stages that its configuration keeps apart")
     data = _Data.of(folder, saved.shape, pooled=saved.pooled, stage_free=saved.stage_free)
     wanted = required(folder, asked, arrays, data.counts, data.given)
     target = wanted.target

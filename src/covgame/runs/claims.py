@@ -14,7 +14,7 @@ from covgame.pac.error_bounds import (
     BestPolicyGap,
 )
 from covgame.pac.mixtures import Structure
-from covgame.store.folder import CERTIFICATE, RunFolder
+from covgame.storage.folder import CERTIFICATE, RunFolder
 from covgame.types import Policy
 
 FORMAT = "covgame-certificate/1"
@@ -34,7 +34,7 @@ def data_hash(counts: Counts) -> str:
 def write_certificate(folder: RunFolder, content: dict[str, Any]) -> None:
     """Put a certificate into the folder of a run."""
     text = json.dumps({"format": FORMAT, **content}, indent=1, allow_nan=False) + "\n"
-    folder.write(CERTIFICATE, text.encode())
+    folder.write_document(CERTIFICATE, text)
 
 
 def describe_structure(structure: Structure) -> dict[str, Any]:

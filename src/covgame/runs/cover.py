@@ -29,7 +29,7 @@ from covgame.runs.saving import care_of, create_folder, environment_of, foreign_
 from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings, Engine
 from covgame.sources.environments import as_environment
 from covgame.sources.maps import AnyMap
-from covgame.store.folder import MANIFEST, RunFolder
+from covgame.storage.folder import RunFolder
 
 
 def cover(
@@ -225,9 +225,9 @@ def reopen(
     trust: bool = False,
 ) -> Callable[[], Coverage]:
     """How to begin the run of a folder once more, with its source open."""
-    from covgame.store.manifest import CoverManifest
+    from covgame.storage.config import CoverConfig
 
-    asked = check_content(CoverManifest, folder.manifest, folder.path / MANIFEST)
+    asked = check_content(CoverConfig, folder.config, folder.database)
     code = {} if trust else foreign_code(folder, env=env, planner=planner, adversary=adversary)
     environment = environment_of(folder, env, code)
     if not code:

@@ -32,8 +32,8 @@ from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
 from covgame.runs.settings import CoverSettings
 from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
 from covgame.sources.external import ExternalSource
-from covgame.store.folder import TARGET
-from covgame.store.state import fitting, game_arrays, restore_game, target_from
+from covgame.storage.folder import TARGET
+from covgame.storage.state import fitting, game_arrays, restore_game, target_from
 from covgame.targets.moves import moves_target
 from covgame.targets.requests import Listed
 from covgame.targets.target import Target
@@ -452,18 +452,17 @@ class Coverage(Run):
 
     # ----------------------------------------------------------------- to be saved and resumed
 
-    def manifest(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
         request = self.growth.request
         return {
             "command": "cover",
             "request": self.request,
-            "target": TARGET,
             "growing": request.to_dict() if request else None,
             **self.settings.to_dict(),
             "unreachable": [[*row, bound] for row, bound in self.never_reached],
         }
 
-    def files(self) -> dict[str, str]:
+    def documents(self) -> dict[str, str]:
         from covgame.targets.files import listed_text, target_text
 
         request = self.growth.request
@@ -511,8 +510,6 @@ class Coverage(Run):
             self._avoid_again(self.source)
         if "left_out_rows" in arrays:
             self.growth.left_out = _saved_rows(arrays)
-        elif self.growth.left_out:  # an older run, which kept them in its manifest
-            self.growth.drop_left_out(self.game)
         self.growth.cut = _as_rows(arrays.get("cut_off_rows", np.zeros((0, 3), dtype=np.int64)))
         with fitting():
             if self.ways is not None:
@@ -535,13 +532,13 @@ def _saved_target(arrays: Arrays, source: Source) -> Target:
     There may be room for more states by now: some were seen in an episode that did not count.
     """
     if not {"visits", "target_rows", "target_counts"} <= arrays.keys():
-        raise BadInput("counts.npz lacks the target of this run")
+        raise BadInput("the saved state lacks the target of this run")
     horizon, room, actions = source.shape.hsa
     visits, keys = arrays["visits"], source.state_keys
     if visits.ndim != 3 or visits.shape[1] > room:
-        raise BadInput("counts.npz is about other states than this run")
+        raise BadInput("the saved state has other states than this run")
     if keys is not None and visits[:, len(keys) :].any():
-        raise BadInput("states.json lists fewer states than were counted")
+        raise BadInput("the saved state counts states that are not listed")
     shape = Shape(horizon, visits.shape[1], actions)
     return target_from(arrays, shape)
 
@@ -550,7 +547,7 @@ def _saved_rows(arrays: Arrays) -> list[tuple[Row, float]]:
     """The rows that were left out, with their bounds."""
     rows, bounds = arrays["left_out_rows"], arrays.get("left_out_bounds", np.zeros(0))
     if bounds.shape != (len(rows),):
-        raise BadInput("counts.npz does not say which rows were left out")
+        raise BadInput("the saved state does not say which rows were left out")
     return list(zip(_as_rows(rows), bounds.tolist(), strict=True))
 
 
@@ -562,5 +559,5 @@ def _as_array(rows: Sequence[Row]) -> npt.NDArray[Any]:
 
 def _as_rows(saved: npt.NDArray[Any]) -> list[Row]:
     if saved.ndim != 2 or saved.shape[1] != 3:
-        raise BadInput("counts.npz does not say which rows were left out")
+        raise BadInput("the saved state does not say which rows were left out")
     return [(None if h == ANY else h, s, None if a == ANY else a) for h, s, a in saved.tolist()]

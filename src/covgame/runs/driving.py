@@ -33,7 +33,7 @@ from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.objects import HANDED_OVER, Reading
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import Actions, Step, plain_actions
-from covgame.store.folder import MANIFEST
+from covgame.storage.folder import DATABASE
 from covgame.targets.groups import Grouped
 from covgame.targets.requests import Request
 from covgame.targets.target import Target
@@ -159,7 +159,7 @@ class Driver:
     ) -> None:
         self.actions, self.horizon = plain_actions(actions), horizon
         environment = self._environment(states)
-        if out is not None and (Path(out) / MANIFEST).exists():
+        if out is not None and (Path(out) / DATABASE).exists():
             groups = target if isinstance(target, Grouped) else None
             run = take_up(out, Changes(), env=environment, target=groups)
             if not isinstance(run, Coverage):

@@ -15,8 +15,8 @@ from covgame.data.draws import Draws
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.jsonfile import check_content
-from covgame.store.files import inside, make_folder, remove
-from covgame.store.folder import GIVEN, MANIFEST, RunFolder
+from covgame.storage.files import inside, make_folder, remove
+from covgame.storage.folder import GIVEN, RunFolder
 from covgame.types import IntArray, Shape
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from covgame.data.steps import Steps
     from covgame.runs.run import Source
     from covgame.sources.environments import Environment
-    from covgame.store.episodes import Write
-    from covgame.store.manifest import GivenFile
+    from covgame.storage.config import GivenFile
 
 AnyData = str | Path | Sequence[str | Path]
 """A dataset, or several that add up."""
@@ -164,7 +163,7 @@ def write_given(folder: RunFolder, given: Sequence[Given]) -> None:
     for number, one in enumerate(given):
         if one.dataset is not None:
             place = _place(folder.place, number)
-            _check_unchanged(one.dataset, _write(place, one.dataset.batches(), folder.write))
+            _check_unchanged(one.dataset, _write(place, one.dataset.batches()))
 
 
 def _remove_copies(folder: Path) -> None:
@@ -174,24 +173,24 @@ def _remove_copies(folder: Path) -> None:
             remove(copy)
 
 
-def _write(place: Path, batches: Iterator[Steps], write: Write) -> int:
+def _write(place: Path, batches: Iterator[Steps]) -> int:
     """Returns how many steps there were."""
-    from covgame.store.episodes import table_of_columns, write_shard
+    from covgame.storage.episodes import table_of_columns, write_shard
 
     make_folder(place)
     total = 0
     for number, steps in enumerate(batches):
-        write_shard(place, number, table_of_columns(vars(steps)), write=write)
+        write_shard(place, number, table_of_columns(vars(steps)))
         total += len(steps)
     return total
 
 
 def load_given(folder: RunFolder, shape: Shape, *, stage_free: bool = False) -> list[Given]:
     """The datasets that a run has started from, counted once more."""
-    from covgame.store.manifest import GivenFile
+    from covgame.storage.config import GivenFile
 
-    listed = folder.manifest.get("given") or []
-    said = [check_content(GivenFile, one, folder.path / MANIFEST) for one in listed]
+    listed = folder.config.get("given") or []
+    said = [check_content(GivenFile, one, folder.database) for one in listed]
     return [
         _counted(_place(folder.place, number), one, shape, stage_free=stage_free)
         for number, one in enumerate(said)
@@ -199,7 +198,7 @@ def load_given(folder: RunFolder, shape: Shape, *, stage_free: bool = False) -> 
 
 
 def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool) -> Given:
-    from covgame.store.reading import RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisodes
 
     recorded, steps = RecordedEpisodes(place, shape, open_ends=True), 0
     counts = Counts(shape, pooled=stage_free, stage_free=stage_free)

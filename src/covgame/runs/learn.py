@@ -30,7 +30,7 @@ from covgame.runs.saving import care_of, create_folder, environment_of, foreign_
 from covgame.runs.settings import Changes, LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
-from covgame.store.folder import MANIFEST, RunFolder
+from covgame.storage.folder import RunFolder
 
 AnyRun = TypeVar("AnyRun", Exploration, Identification)
 
@@ -295,9 +295,9 @@ def reopen(
     folder: RunFolder, changes: Changes, env: Any = None, *, trust: bool = False
 ) -> Callable[[], Exploration | Identification]:
     """How to begin the run of a folder once more, with its source open."""
-    from covgame.store.manifest import LearningManifest
+    from covgame.storage.config import LearnConfig
 
-    asked = check_content(LearningManifest, folder.manifest, folder.path / MANIFEST)
+    asked = check_content(LearnConfig, folder.config, folder.database)
     known = {name: getattr(asked, name) for name in LearnSettings.__dataclass_fields__}
     code = {} if trust else foreign_code(folder, env=env)
     settings = LearnSettings(**changes.over(known))

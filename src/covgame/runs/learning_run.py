@@ -40,7 +40,7 @@ from covgame.runs.text import (
     phases_html,
 )
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.state import counts_arrays, game_arrays, restore_counts, restore_game
+from covgame.storage.state import counts_arrays, game_arrays, restore_counts, restore_game
 from covgame.targets.target import Target
 from covgame.types import Policy
 
@@ -252,7 +252,7 @@ class LearningRun(Run):
 
     # ----------------------------------------------------------------- to be saved and resumed
 
-    def manifest(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
         return vars(self.settings)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -289,12 +289,12 @@ class LearningRun(Run):
             algorithm.restore(progress["state"])
             self._check_progress()
         except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-            raise BadInput(f"counts.npz does not fit to this run ({error})") from error
+            raise BadInput(f"the saved state does not fit this run ({error})") from error
         saved = {name[5:]: value for name, value in arrays.items() if name.startswith("part_")}
         if saved:
             self._restore_task(saved)
         if self.n_before < 0 or (self.task is not None and self.task.played < 0):
-            raise BadInput("counts.npz does not fit to this run (episodes below 0)")
+            raise BadInput("the saved state does not fit this run (episodes below 0)")
         if self.task is not None and self.task.over:
             self.finish_task(self.task)  # it was saved just before the algorithm was told
 
@@ -306,7 +306,7 @@ class LearningRun(Run):
             if not arrays["pooled"]:
                 algorithm.take_apart()
             elif "apart_transitions" not in arrays:
-                raise BadInput("counts.npz does not say what every stage has shown")
+                raise BadInput("the saved state does not say what every stage has shown")
             else:
                 own = {"pooled": np.array(False), "transitions": arrays["apart_transitions"]}
                 restore_counts(apart, {**arrays, **own})
@@ -334,7 +334,7 @@ class LearningRun(Run):
 def _restored_game(game: Game, arrays: Arrays) -> Game:
     """The game of a task, whose target may have grown since, as it was saved."""
     if "target_rows" not in arrays or "target_counts" not in arrays:
-        raise BadInput("counts.npz lacks the target of the part being played")
+        raise BadInput("the saved state lacks the target of the part being played")
     shape = game.counts.shape
     target = Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
     counts = Counts(shape, pooled=False)

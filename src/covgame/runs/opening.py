@@ -24,13 +24,13 @@ from covgame.runs.run import Run
 from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
 from covgame.runs.settings import Changes
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.folder import JOURNAL, RESULT, RunFolder
-from covgame.store.state import counts_from
+from covgame.storage.folder import RunFolder
+from covgame.storage.state import counts_from
 from covgame.targets.requests import Request
 from covgame.types import Policy, Shape
 
 if TYPE_CHECKING:
-    from covgame.store.reading import StepTables
+    from covgame.storage.reading import StepTables
 
 OnRecount = Callable[[int, int], None]
 """Called with (episodes counted again, recorded episodes)."""
@@ -90,29 +90,16 @@ def _loaded(
     adversary: Adversary | None = None,
     target: Request | None = None,
     trust: bool = False,
-    seal: bool = False,
     on_recount: OnRecount = lambda told, recorded: None,
 ) -> Run:
-    """The run of a folder, with what is asked for differently.
-
-    To ``seal`` is to move the episodes of the journal to shards, before more are played.
-    """
-    recovered, dropped = _recovered(folder) if seal else (0, 0)
+    """The run of a folder, with the changes that were asked for."""
     # Before the states are read: another process may be adding both.
-    steps = _step_tables(folder) if "size" in folder.manifest else None
-    if folder.manifest.get("command") in ("explore", "identify"):
+    steps = _step_tables(folder) if "size" in folder.config else None
+    if folder.config.get("command") in ("explore", "identify"):
         begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
     else:
         begin = cover.reopen(folder, changes, env, planner, adversary, target, trust=trust)
     run = _take_up(folder, begin, steps, on_recount)
-    if recovered and run.notice is None:
-        run.notice = (
-            f"the last {recovered:,} episodes were taken over from the journal of {folder.path}, "
-            "which was killed"
-        )
-    if dropped:
-        torn = f"{dropped:,} bytes at the end of its journal were no whole episode and are dropped"
-        run.notice = f"{run.notice or folder.path}; {torn}"
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.stop_reason
     run.notice = run.notice or newer_notice(folder)
@@ -199,7 +186,7 @@ def take_up(
     if code and not trust and not folder.finished:
         raise BadInput(ask_for_trust(folder, code))
     return _loaded(
-        folder, changes, seal=True, on_recount=on_recount,
+        folder, changes, on_recount=on_recount,
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
 
@@ -218,7 +205,7 @@ def learnt_model(path: str | Path) -> LearntModel:
         BadInput: The folder holds no run, or nothing was saved yet.
     """
     folder = RunFolder.open(path)
-    arrays = folder.load_counts()
+    arrays = folder.load_arrays()
     if arrays is None:
         raise BadInput(f"{path} has learnt nothing yet: it was stopped before anything was saved")
     known, names = folder.load_states(), folder.load_names()
@@ -231,7 +218,7 @@ def recommended(path: str | Path, shape: Shape) -> Policy | None:
     """The policy that a run of ``identify`` has found, None if it was no such run."""
     folder = RunFolder.open(path)
     found = folder.load_result().get("policy")
-    if folder.manifest.get("command") != "identify" or found is None:
+    if folder.config.get("command") != "identify" or found is None:
         return None
     try:
         policy = Policy(np.array(found), shape.actions).first(shape.states)
@@ -239,7 +226,7 @@ def recommended(path: str | Path, shape: Shape) -> Policy | None:
     except (ValueError, TypeError, IndexError):
         fits = False
     if not fits:
-        raise BadInput(f"{folder.path / RESULT} is damaged: it holds no valid policy")
+        raise BadInput(f"{folder.database} is damaged: it holds no valid policy")
     return policy
 
 
@@ -248,17 +235,8 @@ def is_finished(path: str | Path) -> bool:
     return RunFolder.open(path).finished
 
 
-def _recovered(folder: RunFolder) -> tuple[int, int]:
-    """(episodes that a killed process had not put into a shard yet, bytes that were none)."""
-    if not (folder.place / JOURNAL).is_file():
-        return 0, 0
-    from covgame.store.journal import recover
-
-    return recover(folder)
-
-
 def _step_tables(folder: RunFolder) -> StepTables:
-    from covgame.store.reading import StepTables
+    from covgame.storage.reading import StepTables
 
     return StepTables(folder)
 
@@ -271,35 +249,39 @@ def _take_up(
 ) -> Run:
     """A run where its folder leaves it.
 
-    Simulated episodes that were not counted are played again. Those of other environments are all
-    there is of them: if the counts are not those of the recorded episodes, these are counted anew.
+    Simulated episodes after the saved state are played again. Episodes of other environments cannot
+    be: if the saved state is behind them or damaged, all of them are counted again.
     """
     run = begin()
     source = run.source
     if isinstance(source, SimulatedSource):
-        _restore(run, folder)
+        try:
+            _restore(run, folder)
+        except BadInput as error:
+            if run.by_counts or folder.finished:
+                raise BadInput(f"{error}; restore {folder.database} from a copy") from None
+            run = begin()
+            run.notice = f"{error}, so everything is simulated again"
         return run
-    from covgame.store.reading import RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisodes
 
-    steps = steps or _step_tables(folder)
+    steps, damaged = steps or _step_tables(folder), None
     try:
         _restore(run, folder)
         if run.n_episodes == steps.n_episodes:
             return run
-    except BadInput:
-        pass  # what was saved is of no use
+    except BadInput as error:
+        damaged = error
     run = begin()
     shape = Shape(source.horizon, source.states.size, source.shape.actions)
     recorded = steps.n_episodes
     replay(run, source, RecordedEpisodes(steps, shape), lambda told: on_recount(told, recorded))
-    run.notice = (
-        f"counts.npz was missing, damaged or not about the {steps.n_episodes:,} episodes in "
-        f"{folder.path}, so they were counted again"
-    )
+    if damaged is not None:
+        run.notice = f"{damaged}, so the {recorded:,} recorded episodes were counted again"
     return run
 
 
 def _restore(run: Run, folder: RunFolder) -> None:
-    arrays = folder.load_counts()
+    arrays = folder.load_arrays()
     if arrays is not None:
         run.restore(arrays)

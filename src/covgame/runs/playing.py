@@ -27,8 +27,8 @@ from covgame.sources.external import ExternalSource
 from covgame.workers.player import TeamPlayer
 
 if TYPE_CHECKING:
-    from covgame.runs.saving import AnyRecorder
-    from covgame.store.reading import RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisodes
+    from covgame.storage.recorder import Recorder
 
 FIRST_BLOCK = 1
 """Episodes: nobody knows yet how long one takes, and within a block nothing can be saved."""
@@ -69,7 +69,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
             _put_away(run, recorder, whole=not one_step.broken)
 
 
-def _put_away(run: Run, recorder: AnyRecorder | None, *, whole: bool) -> None:
+def _put_away(run: Run, recorder: Recorder | None, *, whole: bool) -> None:
     """Save what was played, if it is ``whole`` with the answer; a full disk keeps what it has."""
     try:
         if recorder:
@@ -96,7 +96,7 @@ def _save_what_is_known(run: Run) -> None:
 
 
 def _blocks(
-    run: Run, recorder: AnyRecorder | None, interruption: Interruption, one_step: Indivisible
+    run: Run, recorder: Recorder | None, interruption: Interruption, one_step: Indivisible
 ) -> Generator[None]:
     """The blocks of a task, until it is over or something stops it."""
     task = run.task
@@ -115,7 +115,7 @@ def _blocks_of(
     player: Player,
     run: Run,
     task: Task,
-    recorder: AnyRecorder | None,
+    recorder: Recorder | None,
     interruption: Interruption,
     one_step: Indivisible,
 ) -> Generator[None]:
@@ -143,7 +143,7 @@ def _blocks_of(
         yield
 
 
-def _have_failures_noted(run: Run, recorder: AnyRecorder | None) -> None:
+def _have_failures_noted(run: Run, recorder: Recorder | None) -> None:
     """What fails is written down at once, and what is being played in case that it ends us."""
     source = run.source
     if recorder is None or not isinstance(source, ExternalSource):
@@ -154,7 +154,6 @@ def _have_failures_noted(run: Run, recorder: AnyRecorder | None) -> None:
         source.failures.add(failure)
 
     source.set_aside = set_aside
-    source.watch = None if source.isolated else recorder.box  # from elsewhere it cannot end us
 
 
 def _let_go(run: Run) -> None:
@@ -164,7 +163,7 @@ def _let_go(run: Run) -> None:
         run.source.close()
 
 
-def _note(run: Run, recorder: AnyRecorder, number: int, episode: Episode) -> None:
+def _note(run: Run, recorder: Recorder, number: int, episode: Episode) -> None:
     """Have an episode written down as soon as it is over."""
     recorder.note(run.number_of(number), episode)
 
@@ -184,7 +183,7 @@ def save_answer(run: Run) -> None:
     if run.folder:
         run.conclude()
         finished = run.done and run.stopped not in ("interrupted", "failed")
-        run.folder.save_result(run.answer(), "finished" if finished else "stopped")
+        run.folder.save_result(run.answer(), finished=finished)
 
 
 def to_the_end(

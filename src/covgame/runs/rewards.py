@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput
-from covgame.jsonfile import is_file
 from covgame.mdp.model import TabularMDP
 from covgame.names import Names
 from covgame.runs.run import Run
 from covgame.runs.saving import environment_of
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
-from covgame.store.folder import NAMES, RunFolder
-from covgame.store.trust import code_named
+from covgame.storage.folder import NAMES, RunFolder
+from covgame.storage.trust import code_named
 from covgame.targets.requests import called
 from covgame.types import FloatHSA
 
@@ -68,11 +67,11 @@ def rewards(
 def names_in(path: str | Path) -> Names:
     """What the states and actions of a run are called, as far as its folder tells."""
     folder = RunFolder.open(path)
-    if is_file(str(folder.path / NAMES)):
+    if folder.read_document(NAMES) is not None:
         return folder.load_names()
     known = folder.load_states()
     try:
-        environment = environment_of(folder, code=code_named(folder.manifest))
+        environment = environment_of(folder, code=code_named(folder.config))
         if environment.model is not None:
             return environment.model.names
         source = environment.open(0, known=known)

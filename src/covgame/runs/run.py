@@ -29,12 +29,12 @@ from covgame.runs.given import Given
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
-from covgame.store.folder import REPORT, RunFolder
-from covgame.store.trust import resume_command
+from covgame.storage.folder import REPORT, RunFolder
+from covgame.storage.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.store.reading import RecordedEpisode, RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisode, RecordedEpisodes
 
 Source = SimulatedSource | ExternalSource
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -140,8 +140,8 @@ class Run(ABC):
         """Bring a run that has not begun to where its arrays were saved."""
 
     @abstractmethod
-    def manifest(self) -> dict[str, Any]:
-        """What was asked, for ``run.json``."""
+    def config(self) -> dict[str, Any]:
+        """What was asked for, for the table ``config``."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -179,8 +179,8 @@ class Run(ABC):
         """Look at episodes that were just played."""
         return
 
-    def files(self) -> dict[str, str]:
-        """Further files that a run's folder begins with, by name."""
+    def documents(self) -> dict[str, str]:
+        """Further JSON documents that the run is stored with, by name."""
         return {}
 
     def conclude(self) -> None:
@@ -188,7 +188,7 @@ class Run(ABC):
         return
 
     def answer(self) -> dict[str, Any]:
-        """What ``result.json`` says: the JSON answer, as far as it is to be had at once."""
+        """What is saved as the result: the JSON answer, as far as it is known at once."""
         return self.to_dict()
 
     def _further_html(self) -> str:
@@ -318,7 +318,7 @@ class Run(ABC):
         return self._recorded().table(columns)
 
     def _recorded(self) -> RecordedEpisodes:
-        from covgame.store.reading import RecordedEpisodes, StepTables
+        from covgame.storage.reading import RecordedEpisodes, StepTables
 
         if self.folder is None:
             raise BadInput(
@@ -327,7 +327,7 @@ class Run(ABC):
         if self.by_counts:
             raise BadInput(f"{self.folder.path} was made by --play counts, so it has no episodes")
         shape = Shape(self.source.shape.horizon, self.n_states, self.source.shape.actions)
-        space = self.folder.manifest.get("observation_space")
+        space = self.folder.config.get("observation_space")
         steps = StepTables(self.folder, most=self.n_episodes)
         return RecordedEpisodes(steps, shape, self.names, space)
 

@@ -22,36 +22,25 @@ from covgame.sources.maps import FUNCTION
 from covgame.sources.objects import Reading
 from covgame.sources.states import CountedStates, DiscoveredStates, States
 from covgame.sources.steppers import AbsentStepper, Actions, Stepper
-from covgame.store.folder import (
-    FAILURES,
-    MANIFEST,
-    MODEL,
-    NAMES,
-    PLAYING,
-    RunFolder,
-    fresh_folder,
-    names_text,
-)
-from covgame.store.trust import code_named, resume_command
+from covgame.storage.folder import MODEL, NAMES, RunFolder, fresh_folder, names_text
+from covgame.storage.trust import code_named, resume_command
 
 if TYPE_CHECKING:
-    from covgame.store.recorder import CountsRecorder, Recorder
-
-    AnyRecorder = Recorder | CountsRecorder
+    from covgame.storage.recorder import Recorder
 
 
 def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
     """Give a run a place on disk, with all that is needed to resume it."""
     from covgame.mdp.files import model_text
 
-    environment, files = run.environment, run.files()
+    environment, documents = run.environment, run.documents()
     if environment.model is not None and not environment.by_name:
-        files[MODEL] = model_text(environment.model)
+        documents[MODEL] = model_text(environment.model)
     names = run.names
     if run.source.discovers_states:
-        names = replace(names, states=None)  # states.json has them
+        names = replace(names, states=None)  # the table of states has them
     if names.known:
-        files[NAMES] = names_text(names)
+        documents[NAMES] = names_text(names)
     about: dict[str, Any] = {
         "environment": environment.name,
         "horizon": environment.horizon,
@@ -63,14 +52,16 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         about["size"] = _size_of(run.source)
         about |= run.source.spaces() if run.source.keeps_observations else {}
     given = [one.to_file() for one in run.given]
-    about |= {**run.manifest(), "stream": run.stream_name, "given": given}
-    manifest = {**about, "versions": versions()}
+    about |= {**run.config(), "stream": run.stream_name, "given": given}
+    config = {**about, "versions": versions()}
     if out is not None and not str(out):
         raise BadInput("--out names the folder of a run, and is empty; leave it out, or name one")
     path = Path(out) if out is not None else fresh_folder(environment.name)
-    run.folder = RunFolder.create(
-        path, manifest, files, partial(_keep_given, run), checked=not run.source.repeats
-    )
+    keys, states = run.source.state_keys, None
+    if run.given and keys is not None:
+        states = keys, run.source.state_labels
+    fill = partial(write_given, given=run.given)
+    run.folder = RunFolder.create(path, config, documents, states, fill)
     return run.folder
 
 
@@ -84,25 +75,13 @@ def _size_of(source: ExternalSource) -> dict[str, Any]:
     }
 
 
-def _keep_given(run: Run, folder: RunFolder) -> None:
-    """Data that a run starts from are there before anybody could resume it."""
-    write_given(folder, run.given)
-    keys = run.source.state_keys
-    if run.given and keys is not None:
-        folder.save_states(keys, run.source.state_labels)
-
-
 def care_of(settings: Settings, folder: RunFolder | None = None) -> Care:
     """How to deal with an environment that may fail, and has perhaps failed before."""
     failures: list[Failure] = []
-    if folder is not None and any((folder.place / name).exists() for name in (FAILURES, PLAYING)):
-        from covgame.store.black_box import blame
-        from covgame.store.episodes import recorded_episodes
-        from covgame.store.failures import load_failures
-        from covgame.store.reading import StepTables
+    if folder is not None and (failures := folder.load_failures()):
+        from covgame.storage.reading import StepTables
 
-        blame(folder.place, recorded_episodes(folder.episodes))
-        failures = load_failures(folder.place, StepTables(folder).n_episodes)
+        failures = folder.load_failures(StepTables(folder).n_episodes)
     return Care(settings.on_failure, settings.step_timeout, Failures(failures))
 
 
@@ -112,7 +91,7 @@ def foreign_code(
     """The code that only the folder of a run names: what was handed over is somebody's word."""
     handed = {"environment": env, "planner": planner, "adversary": adversary}
     handed["states"] = env if isinstance(env, Environment) else None
-    code = code_named(folder.manifest)
+    code = code_named(folder.config)
     return {key: name for key, name in code.items() if handed[key] is None}
 
 
@@ -123,8 +102,8 @@ def ask_for_trust(folder: RunFolder, code: Mapping[str, str]) -> str:
     if list(code) == ["environment"]:
         again = f", or name it again: --env {shlex.quote(code['environment'])}"
     return (
-        f"going on with {folder.path} imports {' and '.join(code.values())}, as its {MANIFEST} "
-        f"says; if you trust that code, use {trusting}{again} (trust=True or env= in Python)"
+        f"resuming '{folder.path}' would import {' and '.join(code.values())}; if you trust that "
+        f"code, use {trusting}{again} (trust=True or env= in Python)"
     )
 
 
@@ -135,7 +114,7 @@ def environment_of(
 
     If there is ``code`` that nobody trusts, something in its place: enough to read the data.
     """
-    asked = folder.manifest
+    asked = folder.config
     reading = {"states": asked.get("states"), "actions": asked.get("actions")}
     if code:
         return absent_environment(folder, ask_for_trust(folder, code))
@@ -145,23 +124,25 @@ def environment_of(
         if not asked.get("by_name", True):
             return absent_environment(folder)
         return make(_name_in(folder), asked["horizon"], **reading)
-    again = make(folder.place / asked["model"])
-    return Environment(asked["environment"], again.horizon, again.model, by_name=False)
+    from covgame.mdp.files import model_from
+
+    model = model_from(folder.read_document(MODEL), folder.database)
+    return Environment(asked["environment"], model.shape.horizon, model, by_name=False)
 
 
 def _name_in(folder: RunFolder) -> str:
     """The name of an environment; a model of its own is in the folder, in no other place."""
-    name: str = folder.manifest["environment"]
+    name: str = folder.config["environment"]
     kind = name.partition(":")[0]
     if kind not in ("gym", "py", *FAMILIES):
-        raise BadInput(f"{folder.path / MANIFEST} names an environment that does not exist: {name}")
+        raise BadInput(f"{folder.database} names an environment that does not exist: {name}")
     return name
 
 
 def absent_environment(folder: RunFolder, why: str | None = None) -> Environment:
     """In the place of an environment that is not here: enough to read its data."""
-    reading = {"states": folder.manifest.get("states"), "actions": folder.manifest.get("actions")}
-    name, size = folder.manifest["environment"], folder.load_size()
+    reading = {"states": folder.config.get("states"), "actions": folder.config.get("actions")}
+    name, size = folder.config["environment"], folder.load_size()
     why = why or (
         f"{folder.path} was played on {name}, which only the program that made it has; go on "
         "there, by covgame.resume(path, env=...)"
@@ -171,22 +152,21 @@ def absent_environment(folder: RunFolder, why: str | None = None) -> Environment
     labels = folder.load_names().actions
 
     def opener() -> tuple[Stepper, States]:
-        states = size["states"]
         numbered: States = (
-            DiscoveredStates(possible=size["possible"]) if states is None else CountedStates(states)
+            DiscoveredStates(possible=size.possible)
+            if size.states is None
+            else CountedStates(size.states)
         )
         known_as = None if labels is None else tuple(labels)
-        return AbsentStepper(
-            Actions(range(size["actions"]), known_as), plays=size["plays"]
-        ), numbered
+        return AbsentStepper(Actions(range(size.actions), known_as), plays=size.plays), numbered
 
-    horizon = folder.manifest["horizon"]
+    horizon = folder.config["horizon"]
     return Environment(name, horizon, None, False, opener, Reading(**reading), absent=why)
 
 
 def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Environment:
     """An environment for a run, checked to be as long as the one before."""
-    horizon = folder.manifest["horizon"]
+    horizon = folder.config["horizon"]
     if not isinstance(env, Environment) and str(reading["states"]).endswith(FUNCTION):
         raise BadInput(
             f"{folder.path} was played with the state map {reading['states']}; hand it over as "
@@ -201,26 +181,28 @@ def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Enviro
     return environment
 
 
-def recorder_for(run: Run) -> AnyRecorder | None:
+def recorder_for(run: Run) -> Recorder | None:
     """Writes the run down, if it has a folder; what that needs takes a moment to import."""
     if run.folder is None:
         return None
-    from covgame.store.recorder import CountsRecorder, Recorder
+    from covgame.storage.recorder import CountsRecorder, EpisodeRecorder, SimulatedRecorder
 
     if run.by_counts:
         return CountsRecorder(run.folder, run.arrays)
     horizon = run.source.shape.horizon
-    if run.source.observation_space != run.folder.manifest.get("observation_space"):
+    if run.source.observation_space != run.folder.config.get("observation_space"):
         raise BadInput(
             f"{run.folder.path} keeps observations of another space than those that "
             f"{run.environment.name} shows now"
         )
-    return Recorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
+    if run.source.repeats:
+        return SimulatedRecorder(run.folder, horizon, run.n_episodes, run.arrays)
+    return EpisodeRecorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
 
 
 def newer_notice(folder: RunFolder) -> str | None:
     """What to know of a run that a newer covgame has made: it may have played by other rules."""
-    made, here = _covgame_in(folder.manifest.get("versions")), _covgame_in(versions())
+    made, here = _covgame_in(folder.config.get("versions")), _covgame_in(versions())
     if made is None or here is None or made <= here:
         return None
     return (

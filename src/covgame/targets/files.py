@@ -48,7 +48,12 @@ class TargetFile(BaseModel):
 def load_target(path: str | Path) -> Listed:
     """Read a ``covgame-target/1`` file; a malformed one is refused with the place."""
     path = Path(path)
-    content = check_content(TargetFile, read_json(path), path)
+    return listed_from(read_json(path), path)
+
+
+def listed_from(found: Any, path: Path) -> Listed:
+    """The rows of a target file with this content, which comes from ``path``."""
+    content = check_content(TargetFile, found, path)
     groups = tuple(ListedGroup(one.name, one.count, tuple(one.pairs)) for one in content.groups)
     return Listed(tuple(content.cells), str(path), groups)
 

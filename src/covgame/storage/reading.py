@@ -1,6 +1,6 @@
 """The episodes of a run, read shard by shard: however many there are, one shard is in memory.
 
-Every reader of a run goes through ``StepTables``, which has the shards and the journal.
+Every reader of a run goes through ``StepTables``, which has the sealed and the unsealed episodes.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from covgame.episodes import LAST, Episode
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.names import Names
-from covgame.store.episodes import (
+from covgame.storage import database
+from covgame.storage.episodes import (
     FINAL_OBSERVATION,
     OBSERVATION,
     OBSERVATIONS,
     RESTORE,
     SCHEMA,
+    last_episode,
     read_shard,
-    recorded_episodes,
     shards,
+    unsealed_table,
 )
-from covgame.store.files import inside
-from covgame.store.folder import JOURNAL, RunFolder
-from covgame.store.journal import Entry, read_journal, unsealed_entries
-from covgame.store.observations import Space, arrow_type, joined, one_by_one, values_of
+from covgame.storage.folder import RunFolder
+from covgame.storage.observations import Space, arrow_type, joined, one_by_one, values_of
 from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
+
+PARQUET = ".parquet"
 
 Columns = dict[str, Any]
 """Steps by the names of their columns, as arrays."""
@@ -111,7 +112,7 @@ class _Facts:
 
 
 class StepTables:
-    """The recorded steps of a run: a table per shard, then one of what only its journal holds.
+    """The recorded steps of a run: a table per shard, then one of the unsealed episodes.
 
     Nothing is written, so a run can be read while another process writes to it, and where it is
     read-only. The episodes are those of the moment when it is opened, in every pass.
@@ -123,22 +124,27 @@ class StepTables:
 
     def __init__(self, run: RunFolder | Path, most: int | None = None) -> None:
         self.folder = run if isinstance(run, Path) else run.episodes
-        entries: list[Entry] = []
-        if isinstance(run, RunFolder):
-            # The journal first: a writer removes episodes from it when they are in a shard.
-            journal = inside(run.place, JOURNAL)
-            entries = list(read_journal(journal))
-        self.paths = shards(self.folder)
-        self.first = [0, *(_last_episode(path) + 1 for path in self.paths[:-1])][: len(self.paths)]
-        self.n_episodes = sealed = recorded_episodes(self.folder)
         self._unsealed: pa.Table | None = None
-        if entries and (new := unsealed_entries(journal, entries, sealed)):
-            self.paths.append(journal)
+        unsealed: list[Any] = []
+        if isinstance(run, RunFolder):
+            sealed, unsealed = read_unsealed(run)
+        self.paths = shards(self.folder)
+        last = [last_episode(path) for path in self.paths]
+        self.first = [0, *(number + 1 for number in last[:-1])][: len(self.paths)]
+        on_disk = last[-1] + 1 if last else 0
+        if isinstance(run, Path):
+            sealed = on_disk
+        elif on_disk < sealed:
+            raise BadInput(f"{self.folder} lacks episodes from {on_disk:,} on; {RESTORE}")
+        while self.first and self.first[-1] >= sealed:  # written, but not committed
+            self.first.pop()
+            self.paths.pop()
+        self.n_episodes = self.n_sealed = sealed
+        if isinstance(run, RunFolder) and unsealed:
+            self._unsealed = unsealed_table(unsealed, run.database)
+            self.paths.append(run.database)
             self.first.append(sealed)
-            self.n_episodes += len(new)
-            self._unsealed = pa.concat_tables(
-                [one.table for one in new], promote_options="default"
-            ).combine_chunks()
+            self.n_episodes += len(unsealed)
         if most is not None:
             self.n_episodes = min(self.n_episodes, most)
         self._read: tuple[int, bool, pa.Table] | None = None  # the table that was read last
@@ -166,7 +172,7 @@ class StepTables:
             begin, stop = np.searchsorted(episode, [first, end]).tolist()
             if begin < stop:
                 yield self.paths[number], table.slice(begin, stop - begin)
-                first = int(episode[stop - 1]) + 1  # a shard may hold by now what the journal had
+                first = int(episode[stop - 1]) + 1
 
     def _table(
         self,
@@ -182,14 +188,28 @@ class StepTables:
                 if not observations:
                     table = table.drop_columns([n for n in OBSERVATIONS if n in table.column_names])
             else:
-                table = read_shard(path, RESTORE, observations=observations)
-            if len(table) and table["episode"][-1].as_py() >= self.n_episodes:  # written since
-                stop = np.searchsorted(table["episode"].to_numpy(), self.n_episodes)
-                table = table.slice(0, int(stop))
+                table = read_shard(path, observations=observations)
+            end = self.n_episodes if path.suffix != PARQUET else self.n_sealed
+            end = min(end, self.n_episodes)
+            if len(table) and table["episode"][-1].as_py() >= end:  # sealed since
+                table = table.slice(0, int(np.searchsorted(table["episode"].to_numpy(), end)))
             if check is not None:
                 check(path, table, self.first[number])
             self._read = number, observations, table
         return self._read[2]
+
+
+def read_unsealed(run: RunFolder) -> tuple[int, list[tuple[Any, ...]]]:
+    """(number of sealed episodes, rows of the others), as they were at one moment."""
+    with database.reading(run.database) as connection:
+        found = connection.execute("SELECT episodes FROM sealed").fetchone()
+        statement = "SELECT * FROM unsealed ORDER BY episode"
+        rows = connection.execute(statement).fetchall()
+    if found is None or not isinstance(found[0], int) or found[0] < 0:
+        raise BadInput(f"{run.database} is damaged: it lacks its number of episodes; {RESTORE}")
+    if rows and rows[0][0] != found[0]:
+        raise BadInput(f"{run.database} is damaged: it lacks episode {found[0]}; {RESTORE}")
+    return found[0], rows
 
 
 class RecordedEpisodes:
@@ -200,7 +220,7 @@ class RecordedEpisodes:
         run: StepTables | RunFolder | Path,
         shape: Shape,
         names: Names | None = None,
-        space: Space | None = None,  # of observations that were kept, as run.json has it
+        space: Space | None = None,  # of observations that were kept, as the configuration has it
         *,
         open_ends: bool = False,  # data of others may stop before an episode is over
     ) -> None:
@@ -293,7 +313,7 @@ class RecordedEpisodes:
         kind = arrow_type(self.space)
         whole = len(columns) == len(OBSERVATIONS) and not columns[0].null_count
         if not whole or any(column.type != kind for column in columns):
-            raise BadInput(f"{path} has other observations than run.json says; {RESTORE}")
+            raise BadInput(f"{path} has other observations than the configuration says; {RESTORE}")
 
     def _check(self, path: Path, steps: Columns, first: int) -> None:
         """Steps lie in the world, one follows from the other, episodes are numbered from 0."""
@@ -402,15 +422,3 @@ def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 def _columns(table: pa.Table) -> Columns:
     return {name: table[name].to_numpy() for name in SCHEMA.names}
-
-
-def _last_episode(path: Path) -> int:
-    """The last episode of a shard, as its footer says."""
-    try:
-        about = pq.read_metadata(path)
-        column = about.schema.names.index("episode")
-        groups = [about.row_group(i).column(column).statistics for i in range(about.num_row_groups)]
-        known = [one for one in groups if one is not None and one.has_min_max]
-        return int(max(one.max for one in known))
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise BadInput(f"{path} cannot be read; {RESTORE}") from error

@@ -14,7 +14,6 @@ from covgame.errors import BadInput
 from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
 from covgame.game.successors import SuccessorTable
-from covgame.store.folder import PLAY_AGAIN
 from covgame.targets.target import Groups, Target
 from covgame.types import END, IntArray, Shape
 
@@ -94,11 +93,11 @@ def target_from(arrays: Arrays, shape: Shape) -> Target:
 
 @contextmanager
 def fitting() -> Iterator[None]:
-    """Whatever is wrong with the arrays of a file becomes one sentence."""
+    """Whatever is wrong with saved arrays becomes one sentence."""
     try:
         yield
     except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
-        raise BadInput(f"counts.npz does not fit to this run ({error}); {PLAY_AGAIN}") from error
+        raise BadInput(f"the saved state does not fit this run ({error})") from error
 
 
 def restore_game(game: Game, arrays: Arrays) -> None:
@@ -134,8 +133,7 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
         counts.reward_sums[:] = summed_to(len(counts.visits), arrays["reward_sums"])
         counts.starts[:] = arrays["starts"]
         counts.agreement[:] = arrays["agreement"]
-        if "state_agreement" in arrays:  # older runs have none
-            counts.state_agreement[:] = arrays["state_agreement"]
+        counts.state_agreement[:] = arrays["state_agreement"]
         _fill(counts.table, arrays["transitions"], counts.shape.states)
         if counts.pool is not None:
             _fill(counts.pool, arrays["pool_transitions"], counts.shape.states)

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any
 from covgame.imports import PREFIX
 
 if TYPE_CHECKING:
-    from covgame.store.folder import RunFolder
+    from covgame.storage.folder import RunFolder
 
 GYMNASIUM = "gym:"
 
 
-def code_named(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """What playing the run would import, by the key of ``run.json`` that names it."""
+def code_named(config: Mapping[str, Any]) -> dict[str, str]:
+    """What playing the run would import, by the key of the configuration that names it."""
     keys = ["states", "planner", "adversary"]
-    if manifest.get("model") is None and manifest.get("by_name", True):
+    if config.get("model") is None and config.get("by_name", True):
         keys.insert(0, "environment")
-    named = {key: manifest.get(key) for key in keys}
+    named = {key: config.get(key) for key in keys}
     return {key: name for key, name in named.items() if isinstance(name, str) and _imports(name)}
 
 
 def resume_command(folder: RunFolder) -> str:
     """What whoever trusts a run types to go on with it."""
-    return how_to_resume(folder.path, folder.manifest)
+    return how_to_resume(folder.path, folder.config)
 
 
-def how_to_resume(path: Path, manifest: Mapping[str, Any]) -> str:
-    """The same, from what a manifest says."""
-    trust = " --trust" if code_named(manifest) else ""
+def how_to_resume(path: Path, config: Mapping[str, Any]) -> str:
+    """The same, from what a configuration says."""
+    trust = " --trust" if code_named(config) else ""
     return f"covgame resume {shlex.quote(str(path))}{trust}"
 
 

@@ -1,4 +1,4 @@
-"""What ``run.json`` says, checked field by field when a run is taken up again."""
+"""The configuration of a run, checked field by field when the run is opened again."""
 
 from __future__ import annotations
 
@@ -47,19 +47,17 @@ class SizeFile(BaseModel):
     possible: Annotated[int, Field(strict=True, ge=1)] | None = None  # states at most, if known
 
 
-class CoverManifest(BaseModel):
+class CoverConfig(BaseModel):
     """A run of ``cover``."""
 
-    format: Literal["covgame-run/1", "covgame-run/2"]
     command: Literal["cover"]
     environment: Annotated[str, Field(strict=True)]
     horizon: Annotated[int, Field(strict=True, ge=1)]
-    model: Literal["model.json"] | None
+    model: Literal["model"] | None
     by_name: Annotated[bool, Field(strict=True)] = True
     states: Annotated[str, Field(strict=True)] | None = None
     actions: Annotated[str, Field(strict=True)] | None = None
     request: str
-    target: Literal["target.json"]
     growing: GrowingRequest | None
     seed: Index
     preset: Literal["default", "paper"]
@@ -82,17 +80,15 @@ class CoverManifest(BaseModel):
     observation_space: dict[str, Any] | None = None
     action_space: dict[str, Any] | None = None
     action_values: list[Any] | None = None
-    state: Literal["running", "stopped", "finished"]
 
 
-class LearningManifest(BaseModel):
+class LearnConfig(BaseModel):
     """A run of ``explore`` or ``identify``."""
 
-    format: Literal["covgame-run/1", "covgame-run/2"]
     command: Literal["explore", "identify"]
     environment: Annotated[str, Field(strict=True)]
     horizon: Annotated[int, Field(strict=True, ge=1)]
-    model: Literal["model.json"] | None
+    model: Literal["model"] | None
     by_name: Annotated[bool, Field(strict=True)] = True
     states: Annotated[str, Field(strict=True)] | None = None
     actions: Annotated[str, Field(strict=True)] | None = None
@@ -117,7 +113,6 @@ class LearningManifest(BaseModel):
     action_space: dict[str, Any] | None = None
     action_values: list[Any] | None = None
     given: list[GivenFile] = []
-    state: Literal["running", "stopped", "finished"]
 
 
 class StructureFile(BaseModel):

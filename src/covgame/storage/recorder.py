@@ -1,0 +1,298 @@
+"""Records a run while it is played."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy.typing as npt
+import pyarrow as pa
+
+from covgame.episodes import Block, Episode
+from covgame.errors import BadInput
+from covgame.failures import Failure
+from covgame.storage.database import Writer
+from covgame.storage.episodes import (
+    ShardWriter,
+    episodes_per_shard,
+    open_shard,
+    unsealed_row,
+    unsealed_table,
+    write_shard,
+)
+from covgame.storage.files import discard_drafts, make_folder
+from covgame.storage.folder import RunFolder, add_states, save_arrays
+from covgame.storage.observations import Keeping, Space
+from covgame.storage.reading import read_unsealed
+
+SECONDS_PER_CHECKPOINT = 5.0
+SHARE_OF_TIME = 20
+"""The state of a game is saved again after at least so many times what saving it took."""
+
+INSERT_EPISODE = "INSERT INTO unsealed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+ToSave = Callable[[], Mapping[str, npt.NDArray[Any]]]
+"""Returns the state of the game."""
+
+
+class Source(Protocol):
+    """What a recorder needs to know of the source of the episodes."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether lost episodes can be played again, fast and exactly as they were."""
+        ...
+
+    @property
+    def state_keys(self) -> list[str] | None:
+        """The observations by number, if states are discovered."""
+        ...
+
+    @property
+    def state_labels(self) -> list[str] | None:
+        """What they are called."""
+        ...
+
+    @property
+    def keeps_observations(self) -> bool:
+        """Whether episodes come with their observations."""
+        ...
+
+    @property
+    def observation_space(self) -> Space | None:
+        """Of these, as JSON; None if they are text."""
+        ...
+
+
+class Checkpoints:
+    """Saves the state of a game every few seconds, and when the run stops."""
+
+    def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
+        self.folder, self.to_save = folder, to_save
+        self.writer = Writer(folder.database)
+        folder.writer = self.writer
+        self.next = time.monotonic() + SECONDS_PER_CHECKPOINT
+        discard_drafts(folder.place)
+
+    @property
+    def due(self) -> bool:
+        return time.monotonic() > self.next
+
+    def save(self) -> None:
+        """Save the state with whatever was written before; one transaction."""
+        began = time.monotonic()
+        save_arrays(self.writer, self.to_save())
+        self.writer.commit(durable=True)
+        took = time.monotonic() - began
+        self.next = time.monotonic() + max(SECONDS_PER_CHECKPOINT, SHARE_OF_TIME * took)
+
+    def release(self) -> None:
+        """Let other processes write."""
+        self.folder.writer = None
+        self.writer.close()
+
+
+class SimulatedRecorder:
+    """Records a simulated run: full shards, and now and then the state of the game after them.
+
+    After a kill, the run continues from the last saved state. Episodes that were written after it
+    are simulated again, and come out the same.
+    """
+
+    def __init__(self, folder: RunFolder, horizon: int, played: int, to_save: ToSave) -> None:
+        self.checkpoints = Checkpoints(folder, to_save)
+        try:
+            discard_drafts(folder.episodes)
+            self.shards = ShardWriter(folder.episodes, horizon, played)
+        except BaseException:
+            self.checkpoints.release()
+            raise
+
+    def note(self, number: int, episode: Episode) -> None:
+        """Do nothing: blocks are recorded, not episodes."""
+
+    def set_aside(self, failure: Failure) -> None:
+        """Do nothing: simulated episodes do not fail."""
+
+    @property
+    def room(self) -> int:
+        """How many episodes the next block may have."""
+        return self.shards.room
+
+    def add(self, block: Block) -> None:
+        """Record a block."""
+        self.checkpoints.writer.process.check()
+        full = len(block) == self.room
+        self.shards.add(block)
+        if full and self.checkpoints.due:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Seal all episodes, and save the state of the game after them."""
+        self.shards.flush()
+        self.checkpoints.writer.execute("UPDATE sealed SET episodes=?", (self.shards.n_episodes,))
+        self.checkpoints.save()
+
+    def close(self, *, whole: bool) -> None:
+        """Save everything, unless the state is not ``whole``: then it is simulated again."""
+        try:
+            if whole:
+                self.checkpoint()
+        finally:
+            self.shards.close()
+
+    def release(self) -> None:
+        """Let other processes write, when the answer is saved as well."""
+        self.checkpoints.release()
+
+
+class EpisodeRecorder:
+    """Records episodes of an environment one by one, each in a transaction of its own.
+
+    A kill therefore costs at most the episode being played. Full shards are sealed as Parquet
+    files, and so are all other episodes when the run stops.
+    """
+
+    def __init__(
+        self, folder: RunFolder, horizon: int, played: int, source: Source, to_save: ToSave
+    ) -> None:
+        self.folder, self.source = folder, source
+        self.keeping = Keeping(source.observation_space) if source.keeps_observations else None
+        self.per_shard = episodes_per_shard(horizon, self.keeping)
+        self.checkpoints = Checkpoints(folder, to_save)
+        self.writer = self.checkpoints.writer
+        try:
+            discard_drafts(folder.episodes)
+            make_folder(folder.episodes)
+            self.n_sealed, unsealed = read_unsealed(folder)
+            self.n_recorded = self.n_sealed + len(unsealed)
+            known = folder.load_states()
+            self.n_named = len(known[0]) if known is not None else 0
+            if self.n_recorded != played:
+                raise BadInput(
+                    f"{folder.path} has changed since it was opened; wait until the other process "
+                    "ends, and resume again"
+                )
+        except BaseException:
+            self.checkpoints.release()
+            raise
+
+    def note(self, number: int, episode: Episode) -> None:
+        """Record an episode when it ends, with the states discovered in it."""
+        row = unsealed_row(number, episode, self.keeping)
+        named = len(self.source.state_keys or ())
+        try:
+            self._add_states()
+            self.writer.execute(INSERT_EPISODE, row)
+            self.writer.commit()
+        except BaseException:
+            self._rollback()
+            raise
+        self.n_named, self.n_recorded = named, self.n_recorded + 1
+
+    def _rollback(self) -> None:
+        self.writer.rollback()
+        ((self.n_named,),) = self.writer.fetch("SELECT count(*) FROM states")
+
+    def _add_states(self) -> None:
+        keys = self.source.state_keys
+        if keys is not None and len(keys) > self.n_named:
+            add_states(self.writer, self.n_named, keys, self.source.state_labels)
+
+    def set_aside(self, failure: Failure) -> None:
+        """Record an episode that failed; one that counts is committed with the episode."""
+        self._add_states()
+        self.n_named = len(self.source.state_keys or ())
+        text = json.dumps(failure.to_dict())
+        self.writer.execute("INSERT INTO failures VALUES (NULL, ?)", (text,))
+        if failure.then == "set aside":
+            self.writer.commit(durable=True)
+
+    @property
+    def room(self) -> int:
+        """How many episodes the next block may have."""
+        return self.per_shard - self.n_recorded % self.per_shard
+
+    def add(self, block: Block) -> None:
+        """Seal a shard if the episodes of a block, which are recorded already, have filled it."""
+        del block
+        if self.n_recorded - self.n_sealed // self.per_shard * self.per_shard >= self.per_shard:
+            self.seal()
+        if self.checkpoints.due:
+            self.checkpoint()
+
+    def seal(self) -> None:
+        """Move all unsealed episodes to Parquet files."""
+        statement = "SELECT * FROM unsealed ORDER BY episode"
+        rows = self.writer.fetch(statement)
+        while rows:
+            shard, before = divmod(self.n_sealed, self.per_shard)
+            part = rows[: self.per_shard - before]
+            tables = [unsealed_table(part, self.folder.database)]
+            if before:
+                first = self.n_sealed - before
+                tables.insert(0, open_shard(self.folder.episodes, shard, first, self.n_sealed))
+            table = pa.concat_tables(tables, promote_options="default").combine_chunks()
+            write_shard(self.folder.episodes, shard, table, self.keeping)
+            self.n_sealed += len(part)
+            self.writer.execute("UPDATE sealed SET episodes=?", (self.n_sealed,))
+            self.writer.execute("DELETE FROM unsealed WHERE episode<?", (self.n_sealed,))
+            self.writer.commit(durable=True)
+            rows = rows[len(part) :]
+
+    def checkpoint(self) -> None:
+        """Save the state of the game."""
+        self._add_states()
+        self.n_named = len(self.source.state_keys or ())
+        self.checkpoints.save()
+
+    def close(self, *, whole: bool) -> None:
+        """Seal all episodes and, if the state is ``whole``, save it."""
+        self._rollback()
+        self.seal()
+        if whole:
+            self.checkpoint()
+
+    def release(self) -> None:
+        """Let other processes write, when the answer is saved as well."""
+        self.checkpoints.release()
+
+
+class CountsRecorder:
+    """Records a run that is played by counts: no episodes, only the state of the game."""
+
+    room = None
+
+    def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
+        self.checkpoints = Checkpoints(folder, to_save)
+
+    def note(self, number: int, episode: Episode) -> None:
+        """Do nothing: there are no episodes."""
+
+    def set_aside(self, failure: Failure) -> None:
+        """Do nothing: simulated episodes do not fail."""
+
+    def add(self, block: Block) -> None:
+        """Save the state every few seconds."""
+        del block
+        self.checkpoints.writer.process.check()
+        if self.checkpoints.due:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Save the state of the game."""
+        self.checkpoints.save()
+
+    def close(self, *, whole: bool) -> None:
+        """Save the state, if it is ``whole``."""
+        if whole:
+            self.checkpoint()
+
+    def release(self) -> None:
+        """Let other processes write, when the answer is saved as well."""
+        self.checkpoints.release()
+
+
+Recorder = SimulatedRecorder | EpisodeRecorder | CountsRecorder
