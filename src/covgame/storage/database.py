@@ -388,7 +388,7 @@ class Writer:
                 self._connection.execute("PRAGMA busy_timeout=0")
                 changed = "UPDATE writer SET closed=1 WHERE token=?"
                 self._connection.execute(changed, (self.token,))
-                self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+                self._connection.executescript("PRAGMA incremental_vacuum")
                 self._connection.execute("PRAGMA journal_mode=DELETE")
         finally:
             self._disconnect()
