@@ -197,8 +197,8 @@ def step_overhead() -> str:
     return table(heads, rows)
 
 
-def journal() -> str:
-    """What writing every episode down at once costs."""
+def recording() -> str:
+    """What recording every episode costs."""
     rows = [
         [
             f"`{row['env']}`",
@@ -208,10 +208,17 @@ def journal() -> str:
             f"{row['with']:.0f}",
             f"{row['ratio']:.3f} ({' to '.join(f'{one:.3f}' for one in row['quartiles'])})",
         ]
-        for row in _results.read("journal")["rows"]
+        for row in _results.read("recording")["rows"]
+        if "env" in row
     ]
     heads = ["environment", "H", "target", "without, us", "with it, us", "ratio (quartiles)"]
     return table(heads, rows)
+
+
+def journal_modes() -> str:
+    """What a committed episode costs by SQLite's journal mode."""
+    (found,) = (row["modes"] for row in _results.read("recording")["rows"] if "modes" in row)
+    return table(list(found), [[f"{microseconds:.0f} us" for microseconds in found.values()]])
 
 
 def auditing() -> str:
@@ -435,7 +442,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "episode_costs": episode_costs,
     "gym_envs": gym_envs,
     "step_overhead": step_overhead,
-    "journal": journal,
+    "recording": recording,
+    "journal_modes": journal_modes,
     "auditing": auditing,
     "certifying": certifying,
     "found_states": found_states,

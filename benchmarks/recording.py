@@ -10,21 +10,28 @@ python3 dev.py bench recording
 
 from __future__ import annotations
 
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import covgame as cg
 from benchmarks import _results
+from covgame.storage import database
+from covgame.storage.recorder import INSERT_EPISODE
 
 CASES: list[tuple[str, int, str]] = [
     ("gym:FrozenLake-v1", 20, "uniform:1000"),
     ("gym:FrozenLake-v1", 100, "uniform:1000"),
 ]
 EPISODES, ROUNDS = 5_000, 15
+MODES, COMMITS = ("WAL", "TRUNCATE", "PERSIST", "DELETE"), 2_000
 
 
 def microseconds(env: cg.Environment, target: str, *, recorded: bool) -> float:
@@ -34,6 +41,35 @@ def microseconds(env: cg.Environment, target: str, *, recorded: bool) -> float:
         began = time.process_time()
         run = cg.cover(env, target, max_episodes=EPISODES, out=out)
         return 1e6 * (time.process_time() - began) / run.n_episodes
+
+
+def commit_microseconds(mode: str) -> float:
+    """Processor time of a transaction that adds an episode of 20 steps, by journal mode."""
+    steps = np.arange(20).data
+    with tempfile.TemporaryDirectory() as folder:
+        with closing(sqlite3.connect(Path(folder) / "run.db", isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA journal_mode={mode}")
+            connection.execute("PRAGMA synchronous=OFF")  # the processor alone is compared
+            connection.execute(database.SCHEMA["unsealed"])
+            connection.execute("BEGIN IMMEDIATE")
+            began = time.process_time()
+            for number in range(COMMITS):
+                row = (number, 1, None, 0, steps, steps, steps, steps, None)
+                connection.execute(INSERT_EPISODE, row)
+                connection.execute("COMMIT")
+                connection.execute("BEGIN IMMEDIATE")
+            return 1e6 * (time.process_time() - began) / COMMITS
+
+
+def measure_modes(rounds: int) -> dict[str, Any]:
+    """Medians for each journal mode."""
+    took: dict[str, list[float]] = {mode: [] for mode in MODES}
+    for _ in range(rounds):
+        for mode in MODES:
+            took[mode].append(commit_microseconds(mode))
+    row = {"modes": {mode: statistics.median(times) for mode, times in took.items()}}
+    print(row, flush=True)
+    return row
 
 
 def measure(name: str, horizon: int, target: str, rounds: int) -> dict[str, Any]:
@@ -64,5 +100,6 @@ def measure(name: str, horizon: int, target: str, rounds: int) -> dict[str, Any]
 if __name__ == "__main__":
     if "--quick" in sys.argv[1:]:
         measure(*CASES[0], rounds=3)
+        measure_modes(rounds=1)
     else:
-        _results.write("recording", [measure(*case, rounds=ROUNDS) for case in CASES])
+        _results.write("recording", [*(measure(*case, rounds=ROUNDS) for case in CASES), measure_modes(5)])

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
+
+from tests.rundb import arrays_of, states_of
 
 ROOMS = """
 import os, signal, sys
@@ -52,9 +55,12 @@ class Tired(Rooms):
 
 
 def assert_same(one: Path, other: Path) -> None:
-    for name in ("states.json", "counts.npz"):
-        if (one / name).exists():
-            assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    """The same states, saved state and sealed episodes."""
+    assert states_of(one) == states_of(other)
+    mine, its = arrays_of(one), arrays_of(other)
+    assert mine.keys() == its.keys()
+    for name, array in mine.items():
+        np.testing.assert_array_equal(array, its[name], err_msg=name)
     shards = [sorted((run / "episodes").glob("*")) for run in (one, other)]
     assert [path.name for path in shards[0]] == [path.name for path in shards[1]]
     for mine, theirs in zip(*shards, strict=True):

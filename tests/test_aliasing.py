@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from covgame.game.growth import FEW_LOOKS, LEAST_LOOKS_RANDOM, look_episodes
 from covgame.pac.aliasing import Ways, _Pair
 from covgame.runs.opening import resume
 from covgame.types import FloatArray, IntArray
+from tests.rundb import result_of, spoil_arrays
 from tests.runs import coverage_at
 
 
@@ -177,7 +177,7 @@ def test_evidence_survives(house: str, tmp_path: Path, lost: bool) -> None:
         run = tmp_path / f"run-{stop}"
         cg.cover(house, "uniform:6/pair", out=run, max_episodes=stop, **asked)
         if lost:
-            (run / "counts.npz").unlink()
+            spoil_arrays(run)
             with pytest.warns(UserWarning, match="counted again"):
                 again = resume(run, max_episodes=1000, trust=True)
         else:
@@ -307,4 +307,4 @@ def test_a_map_that_makes_every_observation_a_state(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="most observations are new states"):
         run = cg.cover(Clock(), "uniform:2/state", max_episodes=60, out=tmp_path / "run")
     assert "coarser map" in run.to_text()
-    assert "states in" in json.loads((tmp_path / "run" / "result.json").read_text())["warning"]
+    assert "states in" in result_of(tmp_path / "run")["warning"]

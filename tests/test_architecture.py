@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines"},
     "workers": BASE | {"game", "sources", "players"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
-    "store": BASE | {"game", "targets"},
+    "storage": BASE | {"game", "targets"},
     "data": BASE
     | {
         "mdp",
@@ -51,14 +51,14 @@ MAY_IMPORT = {
         "kernels",
         "pac",
         "sources",
-        "store",
+        "storage",
         "planning",
         "report",
     },
     "runs": BASE
-    | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "store", "planning"}
+    | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "storage", "planning"}
     | {"report", "data", "workers"},
-    "report": BASE | {"planning", "runs", "data", "mdp", "targets", "flow", "store", "sources"},
+    "report": BASE | {"planning", "runs", "data", "mdp", "targets", "flow", "storage", "sources"},
     "testing": BASE | {"mdp", "targets", "game", "sources", "planning", "runs", "report"},
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
@@ -75,10 +75,10 @@ HEAVY = {
         "data/to_minari.py",
     },
     "pyarrow": {
-        "store/episodes.py",
-        "store/observations.py",
-        "store/journal.py",
-        "store/reading.py",
+        "storage/episodes.py",
+        "storage/recorder.py",
+        "storage/observations.py",
+        "storage/reading.py",
         "data/tables.py",
         "data/to_csv.py",
     },
@@ -89,7 +89,7 @@ HEAVY = {
     "matplotlib": {"report/figures.py", "report/runs.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},
     "pydantic": {"jsonfile.py", "mdp/files.py", "targets/files.py"}
-    | {"store/manifest.py", "pac/files.py"},
+    | {"storage/config.py", "pac/files.py"},
 }
 
 

@@ -17,6 +17,7 @@ from covgame.players.plain import PlainPlayer
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
 from covgame.targets.moves import possible_moves
 from covgame.targets.requests import parse_request
+from tests.rundb import config_of
 from tests.test_cli import covgame
 
 LAKE = "gym:FrozenLake-v1"
@@ -46,7 +47,7 @@ def test_without_a_target_every_pair_is_covered(
     done = covgame("cover", "chain:states=3,horizon=5", "--json", "--out", str(tmp_path / "run"))
     assert NO_TARGET in done.stderr
     assert json.loads(done.stdout)["episodes"] == run.n_episodes
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["request"] == DEFAULT_TARGET
+    assert config_of(tmp_path / "run")["request"] == DEFAULT_TARGET
     quiet = covgame("cover", "chain:states=3,horizon=5", "--quiet", "--out", str(tmp_path / "two"))
     assert quiet.stderr == ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from covgame.pac.assumptions import KNOWN_STAGES, MARKOV, SUPPOSED_STAGES, assum
 from covgame.pac.error_bounds import Range
 from covgame.pac.mixtures import Structure
 from covgame.types import Shape
-from tests.runs import forged
+from tests.rundb import document_of, set_document
 
 LAKE = "gym:FrozenLake-v1?is_slippery=false"
 
@@ -95,12 +94,10 @@ def test_nothing_is_known_that_the_environment_is_not_known_for(
         options["horizon"] = 3
     cg.identify(env, epsilon=2.0, out=tmp_path / "run", **options)
     shutil.copytree(tmp_path / "run", tmp_path / "forged")
-    certificate = tmp_path / "forged" / "certificate.json"
-    forged(tmp_path / "forged")
-    content = json.loads(certificate.read_text())
+    content = document_of(tmp_path / "forged", "certificate")
     content["structure"] |= change
     content["numbers"] = {"gap": 9, "lower": -9, "upper": 9}
-    certificate.write_text(json.dumps(content))
+    set_document(tmp_path / "forged", "certificate", content)
     with pytest.raises(BadInput, match=f"takes {next(iter(change))} as known|contradict"):
         cg.certify(tmp_path / "forged")
     cg.certify(tmp_path / "run")

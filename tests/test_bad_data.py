@@ -17,6 +17,7 @@ import covgame as cg
 from covgame.data import steps as steps_module
 from covgame.data.dataset import Dataset, open_data
 from covgame.errors import BadInput
+from tests.rundb import arrays_of, set_arrays, set_config
 from tests.steps import SMALL, Columns, changed, together, without, write
 from tests.test_cli import covgame
 from tests.test_other_formats import minari_columns, minari_metadata
@@ -351,7 +352,7 @@ def test_data_that_change_while_they_are_read(
     monkeypatch.setattr(Dataset, "counts", somebody_writes)
     with pytest.raises(BadInput, match=r"steps\.parquet has changed while it was read"):
         cg.cover(world, "uniform:2/pair", start_from=path, out=tmp_path / "out")
-    assert not (tmp_path / "out" / "run.json").exists()
+    assert not (tmp_path / "out" / "run.db").exists()
 
 
 # ----------------------------------------------------------------------- damaged runs
@@ -361,23 +362,22 @@ def test_data_that_change_while_they_are_read(
 @pytest.mark.parametrize("command", ["export", "certify"])
 def test_counts_without_visits(tmp_path: Path, visits: Any, command: str) -> None:
     cg.cover(GRID, "uniform:1/pair", out=tmp_path / "run")
-    with np.load(tmp_path / "run" / "counts.npz") as found:
-        kept = {name: array for name, array in found.items() if name != "visits"}
+    found = arrays_of(tmp_path / "run")
+    kept = {name: array for name, array in found.items() if name != "visits"}
     if visits is not None:
         kept["visits"] = visits
-    np.savez(tmp_path / "run" / "counts.npz", **kept)
+    set_arrays(tmp_path / "run", kept)
     more = ["--to", "csv", "--out", str(tmp_path / "x.csv")] if command == "export" else []
     done = covgame(command, str(tmp_path / "run"), *more)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "counts.npz is damaged (it has no visits)" in done.stderr
+    assert "the saved state is damaged (it has no visits)" in done.stderr
     assert not (tmp_path / "x.csv").exists()
 
 
 def test_a_run_without_a_horizon(tmp_path: Path) -> None:
     cg.cover(GRID, "uniform:1/pair", out=tmp_path / "run")
-    about = json.loads((tmp_path / "run" / "run.json").read_text())
-    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"horizon": -1}))
-    with pytest.raises(BadInput, match=r"run\.json is damaged: its horizon is -1"):
+    set_config(tmp_path / "run", horizon=-1)
+    with pytest.raises(BadInput, match=r"run\.db is damaged: its horizon is -1"):
         cg.audit(tmp_path / "run", "uniform:1/pair")
 
 

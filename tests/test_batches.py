@@ -34,6 +34,7 @@ from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import END, Policy
 from tests.reference.by_counts import rounds_by_counts
+from tests.rundb import arrays_of
 from tests.test_cli import covgame
 from tests.worlds import random_policy, reachable_target, worlds
 
@@ -244,8 +245,7 @@ def test_by_counts_from_the_command_line(tmp_path: Path) -> None:
     assert answer["covered"] is True
     assert answer["ratio"] < 1.1
     assert not (tmp_path / "run" / "episodes").exists()
-    with np.load(tmp_path / "run" / "counts.npz", allow_pickle=False) as arrays:
-        assert arrays["visits"][0].sum() == answer["episodes"]
+    assert arrays_of(tmp_path / "run")["visits"][0].sum() == answer["episodes"]
     assert covgame("resume", str(tmp_path / "run")).returncode == 0
     with pytest.raises(BadInput, match="step by step"):
         cg.cover("gym:FrozenLake-v1", "uniform:5", horizon=5, play="counts")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import sys
@@ -21,11 +20,10 @@ from covgame.game.counts import Counts
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
 from covgame.runs.opening import load
 from covgame.storage import files as disk
-from covgame.storage.episodes import recorded_episodes
-from covgame.storage.journal import read_journal
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape
 from tests.rooms import assert_same, whatever_is_said
+from tests.rundb import arrays_of, recorded, result_of, set_result
 
 # ------------------------------------------------------- killed after any of its writes
 
@@ -39,7 +37,7 @@ def test_what_a_kill_leaves_after_any_write_can_be_resumed(
     one_at_a_time = threading.Lock()  # shards are written by a thread of their own
 
     def copy_after_renaming(operation: str, _path: Path) -> None:
-        if operation == "after rename":
+        if operation in ("after rename", "after commit"):
             with one_at_a_time:
                 copies.append(rooms / f"copy-{len(copies)}")
                 shutil.copytree(rooms / "whole", copies[-1])
@@ -47,20 +45,13 @@ def test_what_a_kill_leaves_after_any_write_can_be_resumed(
     with monkeypatch.context() as patched:
         patched.setattr(disk, "fault", copy_after_renaming)
         cg.cover("py:rooms:Rooms", "uniform:4", out=rooms / "whole")
-    left = [copy for copy in copies if (copy / "run.json").exists()]
+    left = [copy for copy in copies if (copy / "run.db").exists()]
     assert len(left) > 20
     for copy in left[::3]:  # all of them are struck by dev.py torture
-        recorded = written_down(copy)
         with whatever_is_said():
-            assert load(copy, trust=True).n_episodes == recorded
+            assert load(copy, trust=True).n_episodes == recorded(copy)
             assert cg.resume(copy, trust=True).stopped == "covered"
         assert_same(rooms / "whole", copy)
-
-
-def written_down(run: Path) -> int:
-    """Episodes in the shards of a run, and those that only its journal has."""
-    recorded = recorded_episodes(run / "episodes")
-    return recorded + sum(one.number >= recorded for one in read_journal(run / "journal"))
 
 
 # ------------------------------------------------ broken off between any two lines
@@ -99,8 +90,9 @@ PLAYED_IN = (
     "runs/playing.py",
     "runs/cover.py",
     "recorder.py",
-    "store/episodes.py",
-    "store/folder.py",
+    "storage/episodes.py",
+    "storage/folder.py",
+    "storage/database.py",
 )
 PLAYED_BY = (
     "stepped.py",
@@ -131,7 +123,7 @@ def broken_runs(
         run = folder / f"run-{number}"
         with suppress(KeyboardInterrupt), Broken(1 + number * lines // times, files):
             play(run)
-        if (run / "run.json").exists():
+        if (run / "run.db").exists():
             yield run
 
 
@@ -148,9 +140,8 @@ def test_an_environment_broken_off_at_any_line(
 
     play(rooms / "whole")
     for run in broken_runs(play, rooms, files, times):
-        before = written_down(run)
         with whatever_is_said():
-            assert load(run, trust=True).n_episodes == before
+            assert load(run, trust=True).n_episodes == recorded(run)
             assert cg.resume(run, trust=True).stopped == "covered"
         assert_same(rooms / "whole", run)
 
@@ -167,7 +158,7 @@ def test_evidence_is_counted_once_wherever_a_run_is_broken_off(
         cg.identify(world, epsilon=1.5, play=play, out=out)
 
     learn(tmp_path / "whole")
-    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
+    whole = result_of(tmp_path / "whole")
     files = (
         *("runs/run.py", "runs/playing.py", "runs/learning_run.py"),
         *("certified.py", "recorder.py", "policies.py"),
@@ -177,9 +168,9 @@ def test_evidence_is_counted_once_wherever_a_run_is_broken_off(
             cg.certify(run)
         cg.resume(run)
         assert cg.certify(run).episodes == whole["episodes"]
-        assert json.loads((run / "result.json").read_text()) == {**whole, "run": str(run)}
-        with np.load(run / "counts.npz") as mine, np.load(tmp_path / "whole" / "counts.npz") as its:
-            np.testing.assert_array_equal(mine["visits"], its["visits"])
+        assert result_of(run) == {**whole, "run": str(run)}
+        mine, its = arrays_of(run), arrays_of(tmp_path / "whole")
+        np.testing.assert_array_equal(mine["visits"], its["visits"])
 
 
 def test_a_second_signal_just_after_the_algorithm_was_told(
@@ -202,7 +193,7 @@ def test_a_second_signal_just_after_the_algorithm_was_told(
         cg.identify(world, epsilon=1.5, play="counts", out=tmp_path / "run")
     monkeypatch.undo()
     cg.resume(tmp_path / "run")
-    whole, run = (json.loads((tmp_path / r / "result.json").read_text()) for r in ("whole", "run"))
+    whole, run = (result_of(tmp_path / r) for r in ("whole", "run"))
     assert run["episodes"] == whole["episodes"] == cg.certify(tmp_path / "run").episodes
 
 
@@ -258,10 +249,10 @@ def test_an_answer_about_other_data_is_not_certified(play: Any, tmp_path: Path) 
     cg.cover("grid", "uniform:1/pair", play=play, out=tmp_path / "covered")
     for run in (tmp_path / "learnt", tmp_path / "covered"):
         assert cg.certify(run).episodes > 0
-        answer = json.loads((run / "result.json").read_text())
+        answer = result_of(run)
         for episodes in (answer["episodes"] - 72, answer["episodes"] + 72, None):
-            (run / "result.json").write_text(json.dumps({**answer, "episodes": episodes}))
-            with pytest.raises(cg.BadInput, match="the data hold"):
+            set_result(run, {**answer, "episodes": episodes})
+            with pytest.raises(cg.BadInput, match="is about"):
                 cg.certify(run)
 
 

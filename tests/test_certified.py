@@ -22,6 +22,7 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Policy
 from tests.evidence import allowed_failures, small
+from tests.rundb import document_of, set_document
 from tests.test_cli import covgame
 
 seeds = st.integers(0, 2**31)
@@ -104,8 +105,7 @@ def test_a_certificate_is_checked_from_the_files(tmp_path: Path) -> None:
 
 def test_false_certificates_are_found_out(tmp_path: Path) -> None:
     cg.identify(TOY, epsilon=0.8, out=tmp_path / "run")
-    place = tmp_path / "run" / "certificate.json"
-    honest = json.loads(place.read_text())
+    honest = document_of(tmp_path / "run", "certificate")
     for change, said in (
         ({"numbers": {**honest["numbers"], "gap": 0.1}}, "does not hold"),
         ({"numbers": {**honest["numbers"], "lower": 3.9}}, "does not hold"),
@@ -122,12 +122,12 @@ def test_false_certificates_are_found_out(tmp_path: Path) -> None:
         ({"claim": "everything"}, "claim"),
         ({"shape": [4, 3, 2]}, "outside"),
     ):
-        place.write_text(json.dumps({**honest, **change}))
+        set_document(tmp_path / "run", "certificate", {**honest, **change})
         with pytest.raises(cg.BadInput, match=said):
             cg.certify(tmp_path / "run")
     done = covgame("certify", str(tmp_path / "run"))
     assert (done.returncode, done.stdout) == (2, "")
-    place.write_text(json.dumps(honest))
+    set_document(tmp_path / "run", "certificate", honest)
     shard = next((tmp_path / "run" / "episodes").glob("*.parquet"))
     shard.unlink()
     with pytest.raises(cg.BadInput, match="other data"):
@@ -234,18 +234,17 @@ def test_identified_policies_are_as_good_as_claimed() -> None:
 def test_a_validation_is_checked_episode_by_episode(tmp_path: Path) -> None:
     out = tmp_path / "run"
     run = cg.identify("garnet:states=12,actions=3,horizon=6", epsilon=0.9, out=out)
-    place = out / "certificate.json"
-    honest = json.loads(place.read_text())
+    honest = document_of(out, "certificate")
     assert honest["validation"] is not None
     assert cg.certify(out).numbers["gap"] == pytest.approx(run.certified_gap)
     other = np.array(honest["policy"])
     other[0] = (other[0] + 1) % 3
-    place.write_text(json.dumps({**honest, "policy": other.tolist()}))
+    set_document(out, "certificate", {**honest, "policy": other.tolist()})
     with pytest.raises(cg.BadInput, match="not validated"):
         cg.certify(out)
     # Which episodes validate is not believed but found out: the file may say what it likes.
     elsewhere = {"attempt": 9, "first_episode": 0, "episodes": 7}
-    place.write_text(json.dumps({**honest, "validation": elsewhere}))
+    set_document(out, "certificate", {**honest, "validation": elsewhere})
     assert cg.certify(out).numbers["gap"] == pytest.approx(run.certified_gap)
     tampered = pq.read_table(shard := next((out / "episodes").glob("*.parquet")))
     column = tampered["action"].to_numpy().copy()

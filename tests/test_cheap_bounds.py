@@ -29,6 +29,7 @@ from covgame.planning import number, resolve_target
 from covgame.runs.least import EPISODES_A_ROUND
 from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
+from tests.rundb import result_of
 from tests.test_min_flow import some_target
 from tests.worlds import min_episodes_by_enumeration, small_worlds, worlds
 
@@ -243,7 +244,7 @@ def test_large_worlds_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert 0.5 * exact < run.min_episodes < exact
     assert run.ratio == run.n_episodes / run.min_episodes
     assert f"at most {run.ratio:.3f} times the least possible" in run.to_text()
-    saved = json.loads((tmp_path / "result.json").read_text())
+    saved = result_of(tmp_path)
     assert saved == run.to_dict()
     assert (saved["min_episodes"], saved["min_episodes_is"]) == (run.min_episodes, "lower bound")
     assert cg.load(tmp_path).to_dict()["min_episodes"] == run.min_episodes
@@ -290,7 +291,7 @@ def test_whoever_asks_gets_phi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     only_cheap_bounds(monkeypatch)
     run = cg.cover(GRID, "uniform:5/pair", exact_bound=True, out=tmp_path)
     assert (run.min_episodes, run.min_episodes_is) == (exact, "exact")
-    saved = json.loads((tmp_path / "result.json").read_text())
+    saved = result_of(tmp_path)
     assert (saved["min_episodes"], saved["min_episodes_is"]) == (exact, "exact")
     assert (
         cg.resume(tmp_path).to_dict()["min_episodes_is"] == "exact"

@@ -32,17 +32,22 @@ def covgame(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 INTERRUPTING = """
 import signal, sys
 from covgame.cli.main import run
-from covgame.storage.recorder import Recorder
+from covgame.storage.recorder import EpisodeRecorder, SimulatedRecorder
 
 kind, episodes = (int(sys.argv.pop(1)) for _ in range(2))
-add = Recorder.add
 
-def add_and_interrupt(self, block):
-    add(self, block)
-    if self.writer.n_episodes >= episodes:
-        signal.raise_signal(kind)
+def interrupt_in(recorder):
+    add = recorder.add
 
-Recorder.add = add_and_interrupt
+    def add_and_interrupt(self, block):
+        add(self, block)
+        if block.first_episode + len(block) >= episodes:
+            signal.raise_signal(kind)
+
+    recorder.add = add_and_interrupt
+
+interrupt_in(EpisodeRecorder)
+interrupt_in(SimulatedRecorder)
 run()
 """
 

@@ -24,6 +24,8 @@ from covgame.storage import episodes as shard_files
 from covgame.storage.episodes import shards
 from covgame.storage.folder import RunFolder
 from covgame.storage.reading import RecordedEpisodes
+from tests.doors import Door
+from tests.rundb import arrays_of, config_of, content_of, drop_arrays, query, set_config
 from tests.runs import coverage_at
 from tests.test_cli import covgame, interrupted
 from tests.test_model_files import CONTRACT
@@ -42,17 +44,6 @@ REACH = 0.02
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards of a few dozen episodes, so that a short run has many."""
     monkeypatch.setattr(shard_files, "STEPS_PER_SHARD", 300)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file of a run but what depends on where it lies."""
-    content = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-    content["result.json"] = content["result.json"].replace(str(folder).encode(), b"")
-    return content
 
 
 # ---------------------------------------------------------------------------- in memory
@@ -175,8 +166,7 @@ def test_the_files_alone_show_the_coverage(name: str, tmp_path: Path) -> None:
     visits = recorded.counts(pooled=run.counts.pooled).visits
     np.testing.assert_array_equal(visits, run.counts.visits)
     assert (run.target.collected(visits) >= run.target.counts).all()
-    with np.load(tmp_path / "counts.npz", allow_pickle=False) as arrays:
-        np.testing.assert_array_equal(arrays["visits"], visits)
+    np.testing.assert_array_equal(arrays_of(tmp_path)["visits"], visits)
 
 
 def test_steps_are_written_as_the_contract_says(tmp_path: Path) -> None:
@@ -211,7 +201,7 @@ def test_steps_are_written_as_the_contract_says(tmp_path: Path) -> None:
 def test_same_seed_same_bytes(name: str, tmp_path: Path) -> None:
     for folder in ("one", "other"):
         cg.cover(name, "uniform:3", min_reach=REACH, out=tmp_path / folder, **WORLDS[name])
-    assert files(tmp_path / "one") == files(tmp_path / "other")
+    assert content_of(tmp_path / "one") == content_of(tmp_path / "other")
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -230,9 +220,7 @@ def test_stopped_and_resumed_is_unbroken(name: str, stops: list[int], tmp_path: 
     assert run.covered
     assert run.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(run.game.state.weights, whole.game.state.weights)
-    left, right = files(tmp_path / "whole"), files(parts)
-    assert left.pop("run.json") != right.pop("run.json")  # the budget differs
-    assert left == right
+    assert content_of(tmp_path / "whole") == content_of(parts)
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -241,29 +229,26 @@ def test_killed_at_any_point_is_resumed(tmp_path: Path) -> None:
     name = "riverswim:states=5,horizon=8"
     asked: dict[str, Any] = {"min_reach": REACH}
     cg.cover(name, "uniform:3", out=tmp_path / "whole", **asked)
-    expected = files(tmp_path / "whole")
+    expected = content_of(tmp_path / "whole")
 
     def begin(folder: Path) -> None:
         run = start(name, "uniform:3", CoverSettings(**asked))
         create_folder(run, folder)
 
-    begin(tmp_path / "only the manifest")
+    begin(tmp_path / "only the database")
     begin(tmp_path / "shards but no counts")
     for path in shards(tmp_path / "whole" / "episodes")[:2]:
         target = tmp_path / "shards but no counts" / "episodes" / path.name
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(path.read_bytes())
-    old = tmp_path / "counts older than shards"
+    old = tmp_path / "state older than shards"
     cg.cover(name, "uniform:3", out=old, max_episodes=50, **asked)
     for path in shards(tmp_path / "whole" / "episodes"):
         (old / "episodes" / path.name).write_bytes(path.read_bytes())
-    (old / ".counts.npz.draft").write_bytes(b"torn")
-    for folder in ("only the manifest", "shards but no counts", "counts older than shards"):
+    (old / ".report.html.draft").write_bytes(b"torn")
+    for folder in ("only the database", "shards but no counts", "state older than shards"):
         assert resume(tmp_path / folder, max_episodes=10**9).covered
-        found = files(tmp_path / folder)
-        found.pop("run.json")
-        found.pop(".counts.npz.draft", None)
-        assert found == {key: value for key, value in expected.items() if key != "run.json"}
+        assert content_of(tmp_path / folder) == expected
 
 
 def test_a_model_of_ones_own_is_kept_with_the_run(tmp_path: Path) -> None:
@@ -283,7 +268,7 @@ def test_a_folder_is_never_mixed_up(tmp_path: Path) -> None:
     cg.cover("grid", "uniform:1/state", out=tmp_path / "run")
     with pytest.raises(BadInput, match="covgame resume"):
         cg.cover("grid", "uniform:1/state", out=tmp_path / "run")
-    (tmp_path / "run" / "run.json").unlink()
+    (tmp_path / "run" / "run.db").unlink()
     with pytest.raises(BadInput, match="another run"):
         cg.cover("grid", "uniform:1/state", out=tmp_path / "run")
     (tmp_path / "file").touch()
@@ -295,51 +280,44 @@ def test_a_folder_is_never_mixed_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("damage", "words"),
     [
-        ("run.json", "{", "not valid JSON"),
-        ("run.json", '{"format": "covgame-run/9"}', "format"),
-        ("run.json", '{"format": "covgame-run/1", "command": "cover"}', "is missing"),
-        ("run.json", '{"format": "covgame-run/1", "command": "dance"}', "should be 'cover'"),
-        ("counts.npz", "nothing", "is damaged"),
-        ("counts.npz", "", "is damaged"),
-        ("episodes/part-000000.parquet", "PAR1", "cannot be read"),
-        ("target.json", "[]", "JSON object"),
+        ("UPDATE config SET json='{'", "not valid JSON"),
+        ("UPDATE config SET json='{}'", "has no configuration"),
+        ("DELETE FROM config", "has no configuration"),
+        ("UPDATE config SET json=json_remove(json, '$.seed')", "is missing"),
+        ("UPDATE config SET json=json_set(json, '$.command', 'dance')", "should be 'cover'"),
+        ("UPDATE documents SET json='[]'", "JSON object"),
+        ("DELETE FROM documents", "JSON object"),
+        ("DELETE FROM sealed", "number of episodes"),
+        ("CREATE VIEW more AS SELECT * FROM config", "no database of a covgame run"),
+        ("CREATE TRIGGER more DELETE ON arrays BEGIN DELETE FROM states; END", "no database"),
+        ("DROP TABLE states", "no database"),
+        ("PRAGMA application_id=1", "no database"),
     ],
 )
-def test_a_damaged_run_is_refused(name: str, content: str, words: str, tmp_path: Path) -> None:
-    cg.cover("grid", "uniform:9/state", out=tmp_path, max_episodes=3)
-    (tmp_path / name).write_text(content)
+def test_a_damaged_run_is_refused(damage: str, words: str, tmp_path: Path) -> None:
+    cg.cover(Door, "uniform:9/state", out=tmp_path, max_episodes=3)
+    query(tmp_path, damage)
     with pytest.raises(BadInput, match=words):
-        resume(tmp_path, max_episodes=4)
+        resume(tmp_path, max_episodes=4, env=Door)
 
 
-def test_a_damaged_manifest_is_refused_field_by_field(tmp_path: Path) -> None:
+def test_a_damaged_configuration_is_refused_field_by_field(tmp_path: Path) -> None:
     cg.cover("grid", "uniform:9/state", out=tmp_path, max_episodes=3)
-    whole = json.loads((tmp_path / "run.json").read_text())
+    whole = config_of(tmp_path)
     for key, wrong in [
         ("min_reach", "abc"),
         ("min_reach", -1),
         ("preset", "best"),
         ("stage_dependent", "false"),
-        ("stage_dependent", True),
         ("environment", 5),
         ("unreachable", ["abcd"]),
         ("seed", -1),
     ]:
-        (tmp_path / "run.json").write_text(json.dumps(whole | {key: wrong}))
+        set_config(tmp_path, **whole | {key: wrong})
         with pytest.raises(BadInput):
             resume(tmp_path)
-
-
-def test_leftovers_of_another_run_are_not_believed(tmp_path: Path) -> None:
-    cg.cover("grid", "uniform:2/state", out=tmp_path / "old")
-    folder = tmp_path / "new"
-    folder.mkdir()
-    (folder / "counts.npz").write_bytes((tmp_path / "old" / "counts.npz").read_bytes())
-    run = start("grid", "uniform:2/state", CoverSettings())
-    create_folder(run, folder)
-    assert load(folder).n_episodes == 0
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -349,10 +327,10 @@ def test_missing_episodes_are_noticed(tmp_path: Path) -> None:
     for path in (first, last):
         content = path.read_bytes()
         path.unlink()
-        with pytest.raises(BadInput, match=r"remove counts\.npz"):
+        with pytest.raises(BadInput, match="restore it from a copy, or play the run again"):
             resume(tmp_path, max_episodes=10**6)
         path.write_bytes(content)
-    (tmp_path / "counts.npz").unlink()
+    drop_arrays(tmp_path)
     first.unlink()
     (tmp_path / "episodes" / "part-of-something.parquet").touch()
     assert resume(tmp_path, max_episodes=90).n_episodes == 90
@@ -360,7 +338,7 @@ def test_missing_episodes_are_noticed(tmp_path: Path) -> None:
 
 def test_finished_is_checked_not_believed(tmp_path: Path) -> None:
     whole = cg.cover("grid", "uniform:2/state", out=tmp_path)
-    (tmp_path / "counts.npz").unlink()
+    drop_arrays(tmp_path)
     assert load(tmp_path).stopped is None
     assert resume(tmp_path).n_episodes == whole.n_episodes
 
@@ -382,7 +360,7 @@ def test_small_traps(tmp_path: Path) -> None:
 
 
 def test_no_run_at_all(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no run\.json"):
+    with pytest.raises(BadInput, match="is not a covgame run"):
         RunFolder.open(tmp_path)
 
 
@@ -393,7 +371,7 @@ def test_cover_from_the_command_line(tmp_path: Path) -> None:
     done = covgame("cover", "grid", "--target", "uniform:2/pair", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "this run took" in done.stdout
-    assert (tmp_path / "runs" / "grid-1" / "run.json").is_file()
+    assert (tmp_path / "runs" / "grid-1" / "run.db").is_file()
     again = covgame("cover", "grid", "--target", "uniform:2/pair", "--json", cwd=tmp_path)
     answer = json.loads(again.stdout)
     assert answer["run"] == "runs/grid-2"
@@ -474,7 +452,7 @@ def test_ctrl_c_saves_and_the_rest_is_unbroken(kind: signal.Signals, tmp_path: P
     whole = covgame("cover", *asked, "--out", "whole", cwd=tmp_path)
     assert json.loads(resumed.stdout)["episodes"] == json.loads(whole.stdout)["episodes"]
     assert stopped["episodes"] < json.loads(whole.stdout)["episodes"]
-    one, other = files(tmp_path / "broken"), files(tmp_path / "whole")
+    one, other = content_of(tmp_path / "broken"), content_of(tmp_path / "whole")
     for content in (one, other):
-        content.pop("result.json")
+        content.pop("result")
     assert one == other

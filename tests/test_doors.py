@@ -19,6 +19,7 @@ import covgame as cg
 from covgame.errors import BadInput
 from covgame.game.adversary import TargetAware
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
+from tests.rundb import arrays_of, config_of
 from tests.test_cli import covgame
 
 OWN = "py:examples.own_players:"
@@ -31,11 +32,6 @@ PLAYERS = [
 ]
 
 
-def arrays(path: Path) -> dict[str, Any]:
-    with np.load(path / "counts.npz") as saved:
-        return dict(saved)
-
-
 @pytest.mark.parametrize("own", PLAYERS, ids=lambda own: "+".join(own.values()))
 @pytest.mark.parametrize("world", [WORLD, "py:examples.vending_machine:VendingMachine"])
 def test_own_players_are_recorded_and_resumed(
@@ -46,7 +42,7 @@ def test_own_players_are_recorded_and_resumed(
     whole = cg.cover(**asked, out=tmp_path / "whole", max_episodes=400)
     cg.cover(**asked, out=tmp_path / "parts", max_episodes=7)
     cg.resume(tmp_path / "parts", max_episodes=400, trust=True)
-    expected, found = arrays(tmp_path / "whole"), arrays(tmp_path / "parts")
+    expected, found = arrays_of(tmp_path / "whole"), arrays_of(tmp_path / "parts")
     assert expected.keys() == found.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(value, found[name])
@@ -96,7 +92,7 @@ def test_the_command_line_takes_them_by_name(tmp_path: Path) -> None:
     assert answer["covered"]
     own = cg.cover(WORLD, "uniform:8/pair", adversary=HardestFirst())
     assert answer["episodes"] == own.n_episodes
-    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    manifest = config_of(tmp_path / "run")
     assert manifest["adversary"] == OWN + "HardestFirst"
 
 

@@ -16,7 +16,8 @@ import pytest
 import covgame as cg
 from covgame.errors import BadInput, EnvironmentFailed, PremiseBroken
 from covgame.failures import ATTEMPTS
-from covgame.storage.failures import load_failures
+from covgame.storage.folder import RunFolder
+from tests.rundb import query, spoil_arrays
 from tests.test_cli import covgame
 
 needs_processes = pytest.mark.skipif(os.name == "nt", reason="processes are copied by fork")
@@ -120,7 +121,7 @@ def test_what_failed_is_kept_apart_and_shown(tmp_path: Path) -> None:
     assert shown["where"] == "stage 3: 3 / right"
     assert run.n_episodes == 3  # none of the attempts counts
     assert pq.read_table(tmp_path / "run" / "episodes")["episode"].to_pylist()[-1] == 2
-    assert "the wall" in load_failures(tmp_path / "run")[0].traceback
+    assert "the wall" in RunFolder.open(tmp_path / "run").load_failures()[0].traceback
     assert "failed       stage 3: 3 / right (3 times, set aside)" in run.to_text()
 
 
@@ -129,7 +130,7 @@ def test_every_attempt_has_its_own_seed(tmp_path: Path) -> None:
         cg.cover(Wall, TARGET, out=tmp_path / "run")
     with pytest.raises(EnvironmentFailed):
         cg.resume(tmp_path / "run", env=Wall)
-    failures = load_failures(tmp_path / "run")
+    failures = RunFolder.open(tmp_path / "run").load_failures()
     assert [one.attempt for one in failures] == list(range(2 * ATTEMPTS))
     assert len({one.seed for one in failures}) == 2 * ATTEMPTS
 
@@ -220,8 +221,7 @@ def test_a_run_that_avoids_something_can_be_checked(
 def test_what_was_forbidden_and_taken_all_the_same_is_no_failure(tmp_path: Path) -> None:
     """Without a note of its failure nobody may have taken it."""
     cg.cover(Wall, "uniform:9/pair", on_failure="avoid", out=tmp_path / "run")
-    (tmp_path / "run" / "failures.jsonl").unlink()
-    (tmp_path / "run" / "checksums.json").unlink()
+    query(tmp_path / "run", "DELETE FROM failures")
     with pytest.raises(BadInput, match="forbids actions that the data show"):
         cg.certify(tmp_path / "run")
 
@@ -259,8 +259,8 @@ def test_broken_off_and_resumed_is_the_run_it_would_have_been(
     for again in (False, True):
         folder = tmp_path / f"parts-{again}"
         end(out=folder, max_episodes=7)
-        if again and (folder / "counts.npz").exists():
-            (folder / "counts.npz").unlink()
+        if again:
+            spoil_arrays(folder)
         try:
             with pytest.warns(UserWarning, match="counted again") if again else _nothing():
                 cg.resume(folder, env=Counted, max_episodes=10**6)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
-from collections.abc import Callable
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,8 @@ import pytest
 
 import covgame as cg
 from covgame.storage.folder import RunFolder
-from tests.runs import Corner, edited, forged
+from tests.rundb import arrays_of, query, set_arrays, set_config
+from tests.runs import Corner
 from tests.test_cli import covgame
 
 WORLD = "chain:states=3,horizon=4"
@@ -25,64 +24,35 @@ WORLD = "chain:states=3,horizon=4"
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     cg.cover(WORLD, "uniform:2/pair", out=tmp_path / "run")
-    return forged(tmp_path / "run")
+    return tmp_path / "run"
 
 
 # ------------------------------------------------------------------------- absurd headers
 
 
-def array_file(*, shape: str, kind: str = "<i8", content: bytes = b"") -> bytes:
-    """An array as ``.npy`` whose header says whatever it likes."""
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
-    padded = header.ljust(117) + "\n"
-    return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode() + content
-
-
-def archive(compression: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as file:
-        for name, content in members.items():
-            file.writestr(f"{name}.npy", content)
-    return buffer.getvalue()
-
-
-def as_bomb() -> bytes:
-    zeros = array_file(shape="(4, 3, 2000000)", content=bytes(4 * 3 * 2000000 * 8))
-    return archive(zipfile.ZIP_DEFLATED, visits=zeros)
-
-
-ABSURD: dict[str, Callable[[], bytes]] = {
-    "claims": lambda: archive(visits=array_file(shape="(1000000, 1000000, 1000000)")),
-    "negative": lambda: archive(visits=array_file(shape="(-4, -3, 2)", content=bytes(192))),
-    "bomb": as_bomb,
-    "empty": lambda: archive(visits=array_file(shape="(4, 1000000000, 0)")),
-    "objects": lambda: archive(visits=array_file(shape="(1,)", kind="|O", content=bytes(8))),
-    "no archive": lambda: b"PK\x05\x06" + bytes(18),
+ABSURD: dict[str, tuple[str, str, bytes]] = {
+    "claims": ("<i8", "[1000000, 1000000, 1000000]", b""),
+    "negative": ("<i8", "[-4, -3, 2]", bytes(192)),
+    "empty": ("<i8", "[4, 1000000000, 0]", b""),
+    "objects": ("|O", "[1]", bytes(8)),
+    "no shape": ("<i8", "nothing", b""),
+    "no type": ("nothing", "[4, 3, 2]", bytes(192)),
 }
 
 
 @pytest.mark.parametrize("how", ABSURD)
-def test_absurd_counts_are_refused_before_they_are_allocated(how: str, run: Path) -> None:
-    (run / "counts.npz").write_bytes(ABSURD[how]())
+def test_an_absurd_state_is_refused_before_it_is_allocated(how: str, run: Path) -> None:
+    dtype, shape, data = ABSURD[how]
+    statement = "UPDATE arrays SET dtype=?, shape=?, data=?, checksum=? WHERE name='visits'"
+    query(run, statement, dtype, shape, data, zlib.crc32(data))
     for read in (cg.certify, cg.learnt_model):
-        with pytest.raises(cg.BadInput, match=r"counts\.npz is damaged"):
+        with pytest.raises(cg.BadInput, match="the saved state is damaged"):
             read(run)
 
 
-@pytest.mark.parametrize("how", ["claims", "bomb"])
-def test_nothing_is_read_of_them(how: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*_: Any, **__: Any) -> None:
-        raise AssertionError("it was read")
-
-    monkeypatch.setattr(np.lib.format, "read_array", read)
-    (run / "counts.npz").write_bytes(ABSURD[how]())
-    with pytest.raises(cg.BadInput, match=r"counts\.npz is damaged"):
-        cg.certify(run)
-
-
 def test_counts_of_another_horizon_are_refused(run: Path) -> None:
-    edited(run, horizon=10**18)
-    with pytest.raises(cg.BadInput, match="about 4 stages"):
+    set_config(run, horizon=10**18)
+    with pytest.raises(cg.BadInput, match="it has 4 stages"):
         cg.certify(run)
     for command in ("resume", "certify", "policy", "audit"):
         done = covgame(
@@ -102,9 +72,9 @@ def test_a_shard_of_a_few_bytes_does_not_fill_the_memory(
         cg.certify(run)
 
 
-@pytest.mark.parametrize("name", ["run.json", "names.json", "target.json", "result.json"])
-def test_json_that_is_nested_without_end(name: str, run: Path) -> None:
-    (run / name).write_text("[" * 100_000)
+@pytest.mark.parametrize("table", ["config", "documents", "result"])
+def test_json_that_is_nested_without_end(table: str, run: Path) -> None:
+    query(run, f"UPDATE {table} SET json=?", "[" * 100_000)  # noqa: S608
     for command in ("certify", "resume"):
         done = covgame(command, str(run))
         assert done.returncode in (0, 2), done.stderr
@@ -125,9 +95,8 @@ def test_a_model_file_of_any_size_is_refused(tmp_path: Path) -> None:
 
 
 def changed(run: Path, **arrays: Any) -> None:
-    with np.load(forged(run) / "counts.npz") as saved:
-        content = dict(saved) | arrays
-    np.savez(run / "counts.npz", **{key: one for key, one in content.items() if one is not None})
+    content = arrays_of(run) | arrays
+    set_arrays(run, {key: one for key, one in content.items() if one is not None})
 
 
 NO_TARGET = {
@@ -161,7 +130,7 @@ def test_a_target_that_was_emptied_is_not_believed(what: str, tmp_path: Path) ->
 
 def test_rows_are_left_out_only_where_that_was_asked(tmp_path: Path) -> None:
     cg.cover(WORLD, "uniform:9", max_episodes=2, out=tmp_path / "run")
-    rows = RunFolder.open(tmp_path / "run").load_counts()
+    rows = RunFolder.open(tmp_path / "run").load_arrays()
     assert rows is not None
     changed(tmp_path / "run", left_out_rows=rows["target_rows"])
     with pytest.raises(cg.BadInput, match="that nobody asked to leave out"):
@@ -170,7 +139,7 @@ def test_rows_are_left_out_only_where_that_was_asked(tmp_path: Path) -> None:
 
 def test_actions_that_were_taken_are_not_forbidden(tmp_path: Path) -> None:
     cg.cover(Corner, "uniform:9/pair", max_episodes=3, out=tmp_path / "run")
-    states = RunFolder.open(tmp_path / "run").load_counts()
+    states = RunFolder.open(tmp_path / "run").load_arrays()
     assert states is not None
     changed(tmp_path / "run", allowed=np.zeros(states["visits"].shape[1:], dtype=np.bool_))
     with pytest.raises(cg.BadInput, match="forbids actions that the data show"):

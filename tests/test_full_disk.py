@@ -15,9 +15,8 @@ import pytest
 
 import covgame as cg
 from covgame.storage import files as disk
-from covgame.storage.episodes import recorded_episodes
-from covgame.storage.journal import read_journal
 from tests.rooms import assert_same, whatever_is_said
+from tests.rundb import recorded, result_of, sealed_on_disk
 from tests.test_cli import covgame
 
 Fault = Callable[[str, Path], None]
@@ -36,7 +35,7 @@ def failing(wanted: str, number: int, code: int) -> tuple[Fault, list[str]]:
 
 
 @pytest.mark.usefixtures("always_saved")
-@pytest.mark.parametrize("operation", ["write", "fsync", "rename", "open", "truncate"])
+@pytest.mark.parametrize("operation", ["write", "fsync", "rename", "open", "commit"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, pytest.param(errno.EIO, marks=pytest.mark.slow)])
 def test_a_disk_that_fails_anywhere(
     operation: str, code: int, rooms: Path, monkeypatch: pytest.MonkeyPatch
@@ -52,16 +51,14 @@ def test_a_disk_that_fails_anywhere(
         with pytest.raises((cg.StorageFailed, cg.BadInput), match="cannot be written"):
             cg.cover("py:rooms:Rooms", "uniform:4", out=run)
         monkeypatch.setattr(disk, "fault", None)
-        if not (run / "run.json").exists():
+        if not (run / "run.db").exists():
             refused += 1
             continue
-        recorded = recorded_episodes(run / "episodes")
-        kept = recorded + sum(one.number >= recorded for one in read_journal(run / "journal"))
         with whatever_is_said():
-            assert cg.load(run).n_episodes == kept
+            assert cg.load(run).n_episodes == recorded(run)
             assert cg.resume(run, trust=True).covered
         assert_same(rooms / "whole", run)
-    assert operation == "truncate" or refused
+    assert operation in ("write", "commit", "open") or refused
 
 
 LIMITED = """
@@ -91,7 +88,7 @@ def test_a_disk_that_fails_once_at_the_end(rooms: Path, monkeypatch: pytest.Monk
     saves = []
 
     def fault(operation: str, path: Path) -> None:
-        if operation == "rename" and path.name == "counts.npz":
+        if operation == "commit":
             saves.append(path)
             if cg.load(rooms / "run", trust=True).n_episodes == whole.n_episodes:
                 monkeypatch.setattr(disk, "fault", None)
@@ -103,7 +100,7 @@ def test_a_disk_that_fails_once_at_the_end(rooms: Path, monkeypatch: pytest.Monk
     assert saves
     cg.resume(rooms / "run", trust=True)
     assert_same(rooms / "run", rooms / "whole")
-    answer = json.loads((rooms / "run" / "result.json").read_text())
+    answer = result_of(rooms / "run")
     assert (answer["stopped"], answer["failure"]) == ("covered", None)
 
 
@@ -235,5 +232,5 @@ def test_an_environment_that_goes_elsewhere(rooms: Path) -> None:
     (rooms / "wandering.py").write_text(WANDERING)
     asked = ("cover", "py:wandering:Wandering", "--target", "uniform:3", "--out", "run")
     assert covgame(*asked, "--max-episodes", "4", cwd=rooms).returncode == 3
-    assert recorded_episodes(rooms / "run" / "episodes") == 4
+    assert sealed_on_disk(rooms / "run") == 4
     assert covgame("resume", "run", "--trust", "--max-episodes", "9999", cwd=rooms).returncode == 0

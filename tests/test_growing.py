@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ from covgame.storage.reading import RecordedEpisodes
 from covgame.targets.moves import possible_moves
 from tests.doors import Door, moves_of, transitions_hold
 from tests.rooms import assert_same, whatever_is_said
-from tests.runs import coverage_at, forged
+from tests.rundb import arrays_of, config_of, document_of, drop_arrays, result_of, set_config
+from tests.runs import coverage_at
 from tests.worlds import dense_kernel, min_episodes_by_enumeration, random_world, small_worlds
 
 few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def episodes_of(path: Path) -> list[Episode]:
-    visits = np.load(path / "counts.npz")["visits"]
+    visits = arrays_of(path)["visits"]
     return list(RecordedEpisodes(path / "episodes", cg.Shape(*visits.shape)))
 
 
@@ -116,7 +118,7 @@ def test_transitions_stopped_and_resumed_are_unbroken(env: Any, tmp_path: Path) 
             run = cg.resume(tmp_path / name, env=again, max_episodes=stop)
         assert run.covered
         assert_same(tmp_path / "whole", tmp_path / name)
-    (tmp_path / "c" / "counts.npz").unlink()
+    drop_arrays(tmp_path / "c")
     if env is Door:  # its episodes are counted again
         with whatever_is_said():
             run = cg.resume(tmp_path / "c", env=env)
@@ -151,7 +153,7 @@ def test_no_transitions_take_no_episode() -> None:
 
 def test_transitions_in_words_and_in_json(tmp_path: Path) -> None:
     run = cg.cover(Door, "uniform:9/transition", max_episodes=6, out=tmp_path / "run")
-    answer = json.loads((tmp_path / "run" / "result.json").read_text())
+    answer = result_of(tmp_path / "run")
     missing = answer["uncovered_transitions"]
     assert missing == [[*move, n] for move, n in run.uncovered_transitions]
     per_pair: dict[tuple[int, int], float] = {}
@@ -165,11 +167,20 @@ def test_transitions_in_words_and_in_json(tmp_path: Path) -> None:
         cg.certify(tmp_path / "run")
 
 
+def visits_of_transitions(path: Path) -> Counter[tuple[int, int, int]]:
+    """How often each (state, action, next state) was recorded, -1 for the end of an episode."""
+    steps = cg.load(path).steps().to_pydict()
+    ends = zip(steps["next_state"], steps["terminated"], strict=True)
+    successors = [-1 if over else state for state, over in ends]
+    return Counter(zip(steps["state"], steps["action"], successors, strict=True))
+
+
 def test_a_claim_about_transitions_is_checked(tmp_path: Path) -> None:
     cg.cover(Door, "uniform:5/transition", out=tmp_path / "run")
-    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
-    manifest["growing"]["count"] = 6.0
-    (forged(tmp_path / "run") / "run.json").write_text(json.dumps(manifest))
+    lacking = 1.0 + min(visits_of_transitions(tmp_path / "run").values())
+    set_config(
+        tmp_path / "run", growing={**config_of(tmp_path / "run")["growing"], "count": lacking}
+    )
     with pytest.raises(cg.BadInput, match="transitions lack visits"):
         cg.certify(tmp_path / "run")
 
@@ -303,7 +314,8 @@ def test_groups_of_a_model_are_kept_with_the_run(tmp_path: Path) -> None:
     assert run.min_episodes == whole.min_episodes
     assert run.target.as_rows([0, 3]) == [(None, "left in 0", None), (None, "right in 1", None)]
     assert cg.certify(tmp_path / "parts").numbers == {"rows": 4, "visits": 48.0}
-    again = cg.plan("riverswim:states=4,horizon=8", str(tmp_path / "whole" / "target.json"))
+    (tmp_path / "target.json").write_text(json.dumps(document_of(tmp_path / "whole", "target")))
+    again = cg.plan("riverswim:states=4,horizon=8", str(tmp_path / "target.json"))
     assert again.min_episodes == whole.min_episodes  # a target file can hold groups
 
 

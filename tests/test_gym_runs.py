@@ -21,6 +21,7 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.storage.reading import RecordedEpisodes
 from covgame.targets.requests import parse_request
 from covgame.types import Policy
+from tests.rooms import assert_same
 from tests.runs import Corridor, own
 
 ROOT = Path(__file__).parent.parent
@@ -164,8 +165,7 @@ def test_blackjack_is_covered_and_resumed(tmp_path: Path) -> None:
     run = resume(tmp_path / "parts", max_episodes=10**9)
     assert run.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(run.counts.visits, whole.counts.visits)
-    for name in ("states.json", "counts.npz", "episodes/part-000000.parquet"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert_same(tmp_path / "parts", tmp_path / "whole")
     recorded = RecordedEpisodes(tmp_path / "whole" / "episodes", whole.target.shape)
     counts = recorded.counts(pooled=whole.counts.pooled)
     np.testing.assert_array_equal(counts.visits, whole.counts.visits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from covgame.pac.homogeneity import MOVES_DIFFER, REWARDS_DIFFER, SHARE, TRUNCAT
 from covgame.runs.opening import resume
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import Policy, Shape
-from tests.runs import forged
+from tests.rundb import document_of, set_config, set_document, spoil_arrays
 from tests.worlds import random_world
 
 
@@ -168,7 +167,7 @@ def test_taken_apart_or_not_a_run_goes_on_as_it_would_have(
         run = tmp_path / f"run-{stop}"
         cg.identify(world, max_episodes=stop, out=run, **asked)
         if lost:
-            (run / "counts.npz").unlink()
+            spoil_arrays(run)
             with pytest.warns(UserWarning, match="counted again"):
                 again = resume(run, max_episodes=10**6, env=world)
         else:
@@ -189,22 +188,20 @@ def test_what_is_cut_short_is_not_reached_later() -> None:
     assert run.covered
 
 
-def edit(path: Path, **changes: Any) -> None:
-    forged(path.parent)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+def edit_claim(run: Path, **changes: Any) -> None:
+    set_document(run, "certificate", {**document_of(run, "certificate"), **changes})
 
 
 def test_certify_compares_stages_with_what_was_asked(tmp_path: Path) -> None:
     cg.explore(Hall, horizon=3, epsilon=2.0, out=tmp_path / "run")
-    manifest, claim = tmp_path / "run" / "run.json", tmp_path / "run" / "certificate.json"
-    edit(manifest, stage_dependent=True)
+    set_config(tmp_path / "run", stage_dependent=True)
     with pytest.raises(BadInput, match="pooled is True here and False in"):
         cg.certify(tmp_path / "run")
-    edit(manifest, stage_dependent=False)
-    edit(claim, stages="parted")
+    set_config(tmp_path / "run", stage_dependent=False)
+    edit_claim(tmp_path / "run", stages="parted")
     with pytest.raises(BadInput, match="other terms"):
         cg.certify(tmp_path / "run")
-    edit(claim, stages="known", delta=0.1)
+    edit_claim(tmp_path / "run", stages="known", delta=0.1)
     with pytest.raises(BadInput, match="tests its stages"):
         cg.certify(tmp_path / "run")
 
@@ -220,6 +217,6 @@ def test_certify_looks_at_the_stages_itself(tmp_path: Path) -> None:
 
         pooled = RecordedEpisodes(folder / "episodes", algorithm.counts.shape).counts(pooled=True)
         claim = {"pooled": True, "stages": "tested", "data": data_hash(pooled)}
-        edit(folder / "certificate.json", **claim, numbers={"error": 2.0})
+        edit_claim(folder, **claim, numbers={"error": 2.0})
         with pytest.raises(BadInput, match=why):
             cg.certify(folder)

@@ -20,6 +20,7 @@ from covgame.runs.saving import create_folder
 from covgame.runs.settings import LearnSettings
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape
+from tests.rundb import arrays_of, config_of, result_of, set_arrays, set_config
 from tests.test_cli import covgame, interrupted
 
 TOY = "garnet:states=3,actions=2,horizon=3"
@@ -35,17 +36,12 @@ def answered(*args: str, code: int = 0) -> dict[str, Any]:
     return answer
 
 
-def arrays(path: Path) -> dict[str, Any]:
-    with np.load(path / "counts.npz", allow_pickle=False) as content:
-        return dict(content)
-
-
 def assert_same(one: Path, other: Path) -> None:
-    first, second = arrays(one), arrays(other)
+    first, second = arrays_of(one), arrays_of(other)
     assert first.keys() == second.keys()
     for name in first.keys() - {"progress"}:
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
-    results = [json.loads((path / "result.json").read_text()) for path in (one, other)]
+    results = [result_of(path) for path in (one, other)]
     for result in results:
         del result["run"]
     assert results[0] == results[1]
@@ -70,8 +66,8 @@ def test_explore_and_plan_on_it(tmp_path: Path) -> None:
     assert answer["episodes"] > 10**15
     assert answer["play"] == "counts"
     assert not (run / "episodes").exists()
-    assert {"visits", "transitions", "reward_sums"} <= arrays(run).keys()
-    saved = json.loads((run / "result.json").read_text())
+    assert {"visits", "transitions", "reward_sums"} <= arrays_of(run).keys()
+    saved = result_of(run)
     assert saved == answer
     planned = answered("policy", str(run), "--reward", reward_file(tmp_path, [[2, 1, 0, 1.0]]))
     world = cg.make(TOY).require_model("a test")
@@ -265,7 +261,7 @@ def test_a_budget_and_going_on_step_by_step(command: tuple[str, ...], tmp_path: 
     for path in (whole, parts):
         episodes = RecordedEpisodes(path / "episodes", Shape(3, 3, 2))
         assert len(episodes) == full["episodes"]  # none twice, none lost
-    assert answered("resume", str(parts)) == json.loads((parts / "result.json").read_text())
+    assert answered("resume", str(parts)) == result_of(parts)
 
 
 def test_killed_by_counts_and_resumed(tmp_path: Path) -> None:
@@ -296,29 +292,30 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
     assert covgame("resume", "run", "--json", cwd=tmp_path).returncode == 0
     assert covgame(*command, "whole", cwd=tmp_path).returncode == 0
     assert_same(tmp_path / "whole", tmp_path / "run")
-    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
+    whole = result_of(tmp_path / "whole")
     assert 5000 <= answer["episodes"] < whole["episodes"]
 
 
 def test_runs_that_were_tampered_with(tmp_path: Path) -> None:
     path = tmp_path / "run"
     cg.identify(TOY, epsilon=1.0, preset="paper", scale=1e-6, out=path)
-    manifest = json.loads((path / "run.json").read_text())
+    manifest = config_of(path)
     for key, value in (("epsilon", "x"), ("preset", "best"), ("command", "dance"), ("horizon", 0)):
-        (path / "run.json").write_text(json.dumps({**manifest, key: value}))
+        set_config(path, **{**manifest, key: value})
         with pytest.raises(cg.BadInput):
             cg.resume(path)
-    (path / "run.json").write_text(json.dumps(manifest))
-    saved = arrays(path)
+    set_config(path, **manifest)
+    saved, whole = arrays_of(path), result_of(path)
     for broken in (
         {**saved, "progress": np.array("{}")},
         {**saved, "visits": saved["visits"][:2]},
         {name: value for name, value in saved.items() if name != "transitions"},
     ):
-        np.savez(path / "counts.npz", **broken)
-        done = covgame("resume", str(path))
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "counts.npz" in done.stderr
+        set_arrays(path, broken)
+        with pytest.raises(cg.BadInput, match="the saved state"):
+            cg.load(path)
+        with pytest.warns(UserWarning, match="everything is simulated again"):
+            assert cg.resume(path).n_episodes == whole["episodes"]
 
 
 def test_progress_is_told_part_by_part() -> None:

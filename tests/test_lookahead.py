@@ -29,6 +29,7 @@ from covgame.sources.simulated import SimulatedSource
 from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
+from tests.rundb import arrays_of, set_arrays, spoil_arrays
 from tests.test_cli import covgame
 
 WORLDS = [
@@ -345,7 +346,7 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(
         stopped = cg.cover(Corridor, **ASKED, max_episodes=number, out=place)
         for lost in (False, True):
             if lost:
-                (place / "counts.npz").unlink()
+                spoil_arrays(place)
             again = cg.load(place, env=Corridor)
             assert isinstance(again, cg.Coverage)
             same(again.game, stopped.game)
@@ -387,11 +388,8 @@ def test_given_data_are_added_up_as_well(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_absurd_stages_are_not_believed(tmp_path: Path) -> None:
     cg.cover(Corridor, **ASKED, max_episodes=3, out=tmp_path / "run")
-    place = tmp_path / "run" / "counts.npz"
-    saved = {**np.load(place), "horizon": np.array(10**9)}
-    (tmp_path / "run" / "checksums.json").unlink()
-    with place.open("wb") as file:
-        np.savez(file, **saved)
+    saved = arrays_of(tmp_path / "run")
+    set_arrays(tmp_path / "run", {**saved, "horizon": np.array(10**9)})
     run = cg.load(tmp_path / "run", env=Corridor)
     assert run.notice is not None
     assert "counted again" in run.notice

@@ -20,6 +20,7 @@ from covgame.sources.observations import keeper_of, space_from_json, space_to_js
 from covgame.storage import observations as stored
 from covgame.storage.observations import column_of, one_by_one, values_of
 from tests.rooms import assert_same
+from tests.rundb import config_of
 
 SHAPES = st.lists(st.integers(1, 3), max_size=2).map(tuple)
 DTYPES = st.sampled_from([np.uint8, np.int16, np.int64, np.float16, np.float32, np.float64])
@@ -96,7 +97,7 @@ def test_nothing_is_kept_unless_asked_for(tmp_path: Path) -> None:
     off, on = (pq.read_table(tmp_path / name / "episodes") for name in ("off", "on"))
     assert off.column_names == [*on.column_names[:-2]]
     assert off.equals(on.select(off.column_names))
-    assert "observation_space" not in json.loads((tmp_path / "off" / "run.json").read_text())
+    assert "observation_space" not in config_of(tmp_path / "off")
     assert kept(tmp_path / "off")[0].observations is None
 
 
@@ -178,7 +179,7 @@ class Plain:
 
 def test_plain_objects_are_kept_as_text(tmp_path: Path) -> None:
     run = cg.cover(Plain(), "uniform:2/pair", out=tmp_path, keep_observations=True)
-    asked = json.loads((tmp_path / "run.json").read_text())
+    asked = config_of(tmp_path)
     assert asked["action_values"] == ["go", "stay"]
     assert asked["observation_space"] is None
     for episode in run.episodes():

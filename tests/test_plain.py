@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from covgame.names import Labels, Names
 from covgame.plain import LONGEST_SENTENCE, LONGEST_WORD, plain, plain_page, sentence, shortened
 from covgame.runs.run import Outlook
 from covgame.runs.watching import Pacer
-from tests.runs import forged
+from tests.rundb import set_document
 from tests.test_cli import covgame
 
 CLIPBOARD, CLEAR, TURNED = "\x1b]52;c;ZXZpbA==\x07", "\x1b[2J", "\u202etxt.exe"
@@ -124,7 +123,7 @@ def test_what_an_environment_says_when_it_fails_reaches_no_terminal(tmp_path: Pa
 def test_names_in_a_folder_reach_no_terminal(tmp_path: Path) -> None:
     cg.cover("chain:states=3,horizon=4", "uniform:9/pair", max_episodes=2, out=tmp_path / "run")
     names = {"format": "covgame-names/1", "states": HOSTILE[:3], "actions": [CLEAR, "two\nlines"]}
-    (forged(tmp_path / "run") / "names.json").write_text(json.dumps(names))
+    set_document(tmp_path / "run", "names", names)
     for command in (["policy"], ["audit", "--target", "uniform:9/pair"]):
         done = covgame(command[0], "run", *command[1:], cwd=tmp_path)
         assert done.returncode == 0, done.stderr

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from covgame import interruption, locks
+from covgame import interruption
 from covgame.cli import supervising
-from covgame.errors import BadInput, StorageFailed
+from covgame.errors import StorageFailed
 from covgame.failures import Failure, Failures
 from covgame.sources import environments
-from covgame.storage import files, lock
+from covgame.storage import files
 
 SOURCE = Path(__file__).parent.parent / "src" / "covgame"
 
@@ -105,7 +105,7 @@ def busy(times: int, seen: list[int]) -> Any:
 def test_windows_waits_for_whoever_has_a_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "ON_WINDOWS", True)
     seen: list[int] = []
-    files._patiently(busy(3, seen))
+    files._retry(busy(3, seen))
     assert len(seen) == 4
 
 
@@ -115,34 +115,15 @@ def test_windows_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(files, "SLICE", 0.0)
     monkeypatch.setattr(Path, "replace", lambda *_: busy(10**6, [])())
     with pytest.raises(StorageFailed):
-        files.write_whole(tmp_path / "run.json", b"{}")
+        files.write_whole(tmp_path / "report.html", b"{}")
     assert list(tmp_path.iterdir()) == []  # no draft is left behind
 
 
 def test_elsewhere_a_refusal_is_final() -> None:
     seen: list[int] = []
     with pytest.raises(PermissionError):
-        files._patiently(busy(1, seen))
+        files._retry(busy(1, seen))
     assert len(seen) == 1
-
-
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EDEADLK])
-def test_a_lock_that_windows_refuses_is_taken(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int
-) -> None:
-    calls = []
-
-    def locking(*arguments: int) -> None:
-        calls.append(arguments)
-        if len(calls) > 1:
-            raise OSError(number, "somebody has it")
-
-    fake = SimpleNamespace(locking=locking, LK_NBLCK=2)
-    monkeypatch.setitem(sys.modules, "msvcrt", fake)
-    monkeypatch.setattr(locks, "fcntl", None)
-    with lock.WriteLock(tmp_path), pytest.raises(BadInput, match="another process"):
-        lock.WriteLock(tmp_path, patience=0.0)
-    assert {arguments[1:] for arguments in calls} == {(2, 1)}  # not waiting, one byte
 
 
 # ---------------------------------------------------------------------- processes, signals

@@ -15,8 +15,7 @@ import covgame as cg
 from covgame.cli.main import main
 from covgame.names import Names
 from covgame.runs.policies import named_policy, policy_lines
-from covgame.storage.folder import NAMES, RESULT
-from tests.runs import forged
+from tests.rundb import drop_result, query, result_of, set_document, set_result
 
 
 def answered(*arguments: str) -> dict[str, Any]:
@@ -199,9 +198,9 @@ def test_names_of_ones_own_environment_are_kept_with_the_run(tmp_path: Path) -> 
     answer = answered("policy", str(path))
     assert answer["state_names"] == ["room 0", "room 1", "room 2", "room 3"]
     assert np.array(answer["policy"]).shape == (5, 4)
-    (forged(path) / NAMES).write_text("[1]")
+    set_document(path, "names", [1])
     assert "is damaged" in printed("policy", str(path), code=2)
-    (forged(path) / NAMES).unlink()  # an older run
+    query(path, "DELETE FROM documents WHERE name='names'")
     assert "  room 3  " in printed("policy", str(path))
     assert "action" in printed("policy", str(path))
 
@@ -220,7 +219,7 @@ def test_identify_says_where_its_policy_is_and_policy_prints_that_one(tmp_path: 
     path = tmp_path / "run"
     run = cg.identify("riverswim:states=4,horizon=5", epsilon=1.0, out=path)
     assert f"covgame policy {path} prints it" in run.to_text()
-    answer = json.loads((path / RESULT).read_text())
+    answer = result_of(path)
     assert answer["states"] == 4
     assert answer["policy_named"][0][0] in ("left", "right")
     again = answered("policy", str(path))
@@ -228,11 +227,11 @@ def test_identify_says_where_its_policy_is_and_policy_prints_that_one(tmp_path: 
     assert again["value"] == pytest.approx(run.model.value(run.policy))
     assert "the one that identify has found" in printed("policy", str(path))
     content = {**answer, "policy": [[0]]}
-    (path / RESULT).write_text(json.dumps(content))
+    set_result(path, content)
     assert "it holds no valid policy" in printed("policy", str(path), code=2)
-    (path / RESULT).write_text("[]")
+    set_result(path, [])
     assert "holds no answer" in printed("policy", str(path), code=2)
-    (path / RESULT).unlink()
+    drop_result(path)
     assert "own reward" in printed("policy", str(path))
 
 

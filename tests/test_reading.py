@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,21 +19,8 @@ from covgame.storage import episodes as shard_files
 from covgame.storage import reading
 from covgame.storage.reading import RecordedEpisodes
 from tests.doors import Door
-from tests.runs import forged
 
 LAKE = "gym:FrozenLake-v1"
-
-
-def older(path: Path) -> None:
-    """Make a run what covgame-run/1 would have left: no truncated, no seed, no state at the end."""
-    manifest = json.loads((forged(path) / "run.json").read_text())
-    (path / "run.json").write_text(json.dumps({**manifest, "format": "covgame-run/1"}))
-    for shard in (path / "episodes").glob("*.parquet"):
-        table = pq.read_table(shard)
-        ended = np.where(table["terminated"].to_numpy(), -1, table["next_state"].to_numpy())
-        place = table.schema.get_field_index("next_state")
-        table = table.set_column(place, "next_state", pa.array(ended))
-        pq.write_table(table.drop_columns(["truncated", "seed"]), shard)
 
 
 # ------------------------------------------------------------------------------- the record
@@ -145,9 +131,9 @@ def test_one_shard_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     read: list[str] = []
     real = shard_files.read_shard
 
-    def noting(path: Path, advice: str, **asked: Any) -> pa.Table:
+    def noting(path: Path, **asked: Any) -> pa.Table:
         read.append(path.name)
-        return real(path, advice, **asked)
+        return real(path, **asked)
 
     monkeypatch.setattr(reading, "read_shard", noting)
     files = sorted(path.name for path in (tmp_path / "episodes").iterdir())
@@ -181,7 +167,7 @@ def test_nothing_is_kept_of_what_writing_took(
     monkeypatch.setattr(shard_files, "STEPS_PER_SHARD", 2 * episodes * steps)
     before, pool = pa.total_allocated_bytes(), Pool()
     monkeypatch.setattr(pa, "default_memory_pool", lambda: pool)
-    writer = shard_files.EpisodeWriter(tmp_path / "episodes", steps)
+    writer = shard_files.ShardWriter(tmp_path / "episodes", steps)
     ones = np.ones(episodes * steps, dtype=np.int64)
     for number in range(6):
         lengths = np.full(episodes, steps)
@@ -189,7 +175,7 @@ def test_nothing_is_kept_of_what_writing_took(
         writer.flush()
     writer.close()
     assert len(shard_files.shards(tmp_path / "episodes")) == 3
-    assert len(pool.in_use) == 6
+    assert len(pool.in_use) >= 6
     a_copy = episodes * steps * 48
     assert max(pool.in_use) - before < a_copy / 10
 
@@ -222,44 +208,3 @@ def test_what_is_no_record_is_refused(
     pq.write_table(damage(pq.read_table(shard)), shard)
     with pytest.raises(BadInput, match=r"part-000000\.parquet"):
         RecordedEpisodes(tmp_path / "episodes", run.target.shape).counts(pooled=True)
-
-
-# ----------------------------------------------------------------------------- older formats
-
-
-def test_older_runs_open_resume_and_hold(tmp_path: Path) -> None:
-    """A run of the first format, stopped; taken up by this version it is the run it would be."""
-    whole = cg.cover(LAKE, "uniform:4/pair", horizon=8, out=tmp_path / "whole")
-    run = tmp_path / "run"
-    cg.cover(LAKE, "uniform:4/pair", horizon=8, out=run, max_episodes=20)
-    older(run)
-    read = cg.load(run)
-    assert len(list(read.episodes())) == 20
-    assert {one.seed for one in read.episodes()} == {None}
-    assert all(one.terminated != one.truncated for one in read.episodes())
-    assert json.loads((run / "run.json").read_text())["format"] == "covgame-run/1"
-    again = cg.resume(run, max_episodes=10**6)
-    assert again.n_episodes == whole.n_episodes
-    assert (again.counts.visits == whole.counts.visits).all()
-    assert cg.certify(run).episodes == whole.n_episodes
-    assert json.loads((run / "run.json").read_text())["format"] == "covgame-run/2"
-    seeds = [one.seed for one in again.episodes()]
-    assert seeds[:20] == [None] * 20
-    assert seeds[20:] == [one.seed for one in whole.episodes()][20:]
-
-
-def test_older_finished_runs_are_not_touched(tmp_path: Path) -> None:
-    cg.cover(LAKE, "uniform:2/pair", horizon=8, out=tmp_path)
-    older(tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert cg.certify(tmp_path).claim == "coverage"
-    assert cg.resume(tmp_path).covered
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-
-
-def test_formats_to_come_are_refused(tmp_path: Path) -> None:
-    cg.cover("grid", "uniform:1/state", out=tmp_path)
-    manifest = json.loads((tmp_path / "run.json").read_text())
-    (tmp_path / "run.json").write_text(json.dumps({**manifest, "format": "covgame-run/3"}))
-    with pytest.raises(BadInput, match="covgame-run/2"):
-        cg.load(tmp_path)

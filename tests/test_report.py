@@ -27,7 +27,8 @@ from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
 from tests.doors import Door
 from tests.pages import Parsed, check_page, data_in, shell
-from tests.runs import Corner, Corridor, edited, forged
+from tests.rundb import drop_result, result_of, set_config, set_result
+from tests.runs import Corner, Corridor
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
 
@@ -132,8 +133,7 @@ def test_the_page_says_what_the_answer_says(tmp_path: Path) -> None:
 
 def test_a_killed_run_says_that_it_can_go_on(tmp_path: Path) -> None:
     RUNS["budget"](tmp_path)
-    edited(tmp_path, state="running")
-    (tmp_path / "result.json").unlink()
+    drop_result(tmp_path)
     data = check_page(cg.load(tmp_path).report().read_text())
     assert (data["status"], data["tone"]) == ("not finished", "open")
     assert "was killed and can go on" in data["sentences"][1]
@@ -191,7 +191,7 @@ def test_the_curve_is_what_the_episodes_had_collected(tmp_path: Path) -> None:
 
 
 def test_a_long_run_has_a_few_hundred_points(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("covgame.storage.recorder.STEPS_PER_SHARD", 700, raising=False)
+    monkeypatch.setattr("covgame.storage.episodes.STEPS_PER_SHARD", 700)
     run = cg.cover("chain:states=3,horizon=3", "uniform:400/pair", out=tmp_path)
     chart = page_of(run).chart
     assert chart is not None
@@ -259,10 +259,8 @@ def test_names_are_text_wherever_they_stand(
 ) -> None:
     monkeypatch.setattr("covgame.report.html.PLAIN_SIZE", plain_size)
     cg.cover(Named, "uniform:2/pair", out=tmp_path / "run")
-    place = forged(tmp_path / "run") / "run.json"
-    said = json.loads(place.read_text()) | {"environment": EVIL, "versions": {EVIL: EVIL}}
-    said["by_name"] = False
-    place.write_text(json.dumps(said))
+    evil: dict[str, Any] = {"environment": EVIL, "versions": {EVIL: EVIL}}
+    set_config(tmp_path / "run", by_name=False, **evil)
     text = cg.load(tmp_path / "run").report().read_text()
     data = check_page(text)
     assert data["title"] == EVIL
@@ -378,11 +376,10 @@ def test_objects_are_played_again_by_python() -> None:
 
 
 def test_golden_runs_have_pages(tmp_path: Path) -> None:
-    """Runs of older formats, too."""
     for archive in sorted((Path(__file__).parent / "golden").glob("run-*.zip")):
         with zipfile.ZipFile(archive) as content:
             content.extractall(tmp_path / archive.stem)
-        for place in sorted((tmp_path / archive.stem).rglob("run.json")):
+        for place in sorted((tmp_path / archive.stem).rglob("run.db")):
             check_page(cg.load(place.parent).report(tmp_path / "a.html").read_text())
 
 
@@ -427,10 +424,10 @@ def test_large_worlds_are_not_solved_for_a_page(
     monkeypatch.setattr("covgame.runs.least.LARGE", 0)
     monkeypatch.setattr("covgame.runs.least.min_flow", None)
     chart = page_of(cg.load(tmp_path)).chart
-    saved = json.loads((tmp_path / "result.json").read_text())["min_episodes"]
+    saved = result_of(tmp_path)["min_episodes"]
     assert chart is not None
     assert [rule.at for rule in chart.rules] == [saved]
-    (forged(tmp_path) / "result.json").write_text('{"min_episodes": "many"}')
+    set_result(tmp_path, {"min_episodes": "many"})
     page = page_of(cg.load(tmp_path))
     assert page.chart is not None
     assert page.chart.rules == []

@@ -21,6 +21,7 @@ from covgame.errors import OutOfTime
 from covgame.flow.highs import LinearProgram, Method, Solver
 from covgame.flow.polytope import SparseColumns
 from covgame.runs.unbegun import interrupted_answer
+from tests.rundb import result_of
 from tests.test_cli import covgame
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is one process on Windows")
@@ -175,7 +176,7 @@ def test_one_signal_is_heard_once(group: bool, place: Path) -> None:
     code, out, err, _ = ended(process)
     assert code == 130, err
     assert json.loads(out)["stopped"] == "interrupted"
-    saved = json.loads((place / "run" / "result.json").read_text())
+    saved = result_of(place / "run")
     assert saved["episodes"] == json.loads(out)["episodes"]
 
 
@@ -210,7 +211,7 @@ def test_imports_and_the_compiler_are_broken_off(after: float, place: Path, tmp_
     assert seconds < SOON
     assert code in (130, -signal.SIGTERM, 0)  # the second before there is anybody to hear it
     assert "Traceback" not in err
-    if (place / "run" / "run.json").exists():
+    if (place / "run" / "run.db").exists():
         assert ended(started(place, "resume", "run", "--trust", "--quiet"))[0] == 0
 
 
@@ -415,14 +416,14 @@ def test_who_does_not_wait_for_phi_gets_the_rest(
         patched.setattr("covgame.runs.least.min_flow", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cg.cover("grid", "uniform:1/pair", out=tmp_path)
-    answer = json.loads((tmp_path / "result.json").read_text())
+    answer = result_of(tmp_path)
     assert (answer["covered"], answer["stopped"], answer["min_episodes"]) == (
         True,
         "interrupted",
         None,
     )
     assert cg.resume(tmp_path).min_episodes > 1
-    answer = json.loads((tmp_path / "result.json").read_text())
+    answer = result_of(tmp_path)
     assert answer["stopped"] == "covered"
     assert answer["min_episodes"] > 1
 

@@ -17,8 +17,17 @@ from covgame.runs.opening import load, resume
 from covgame.runs.settings import CoverSettings
 from covgame.sources.external import ExternalSource
 from covgame.storage import episodes as shard_files
-from covgame.storage.episodes import recorded_episodes
 from tests.rooms import assert_same, files, steps, whatever_is_said
+from tests.rundb import (
+    arrays_of,
+    config_of,
+    drop_arrays,
+    query,
+    sealed_on_disk,
+    set_arrays,
+    spoil_arrays,
+    states_of,
+)
 from tests.runs import coverage_at, own
 from tests.test_cli import covgame
 
@@ -46,12 +55,11 @@ def test_a_step_that_never_returns_costs_one_episode(
     assert "Traceback" not in done.stderr
     answer = json.loads(done.stdout)
     assert answer["stopped"] == stopped
-    played = recorded_episodes(rooms / "run" / "episodes")
-    with np.load(rooms / "run" / "counts.npz") as saved:
-        assert answer["episodes"] == int(saved["episodes"]) == played > 0
+    played = sealed_on_disk(rooms / "run")
+    assert answer["episodes"] == int(arrays_of(rooms / "run")["episodes"]) == played > 0
     again = covgame("resume", "run", "--trust", "--json", cwd=rooms)
     assert again.returncode == 0, again.stderr
-    assert "counts.npz" not in again.stderr
+    assert "again" not in again.stderr
     assert_same(rooms / "whole", rooms / "run")
 
 
@@ -65,10 +73,10 @@ def test_a_step_that_fails_once_costs_one_attempt(trap: str, rooms: Path) -> Non
     answer = json.loads(done.stdout)
     assert (answer["stopped"], len(answer["failures"])) == ("covered", 1)
     assert answer["failures"][0]["then"] == "set aside"
-    assert answer["episodes"] == recorded_episodes(rooms / "run" / "episodes")
+    assert answer["episodes"] == sealed_on_disk(rooms / "run")
 
 
-# ------------------------------------------------------------- counts are only a cache
+# ----------------------------------------------------- the saved state is only a cache
 
 
 def stopped_at(where: str, episodes: int) -> Path:
@@ -77,55 +85,48 @@ def stopped_at(where: str, episodes: int) -> Path:
     return Path(where)
 
 
-def without_counts(run: Path) -> None:
-    (run / "counts.npz").unlink()
+def with_state_ahead(run: Path) -> None:
+    set_arrays(run, arrays_of(stopped_at("later", 60)))
 
 
-def with_damaged_counts(run: Path) -> None:
-    (run / "counts.npz").write_bytes(b"nothing")
+def with_state_behind(run: Path) -> None:
+    set_arrays(run, arrays_of(stopped_at("earlier", 20)))
 
 
-def with_counts_ahead(run: Path) -> None:
-    later = stopped_at("later", 60)
-    (run / "counts.npz").write_bytes((later / "counts.npz").read_bytes())
-
-
-def with_counts_behind(run: Path) -> None:
-    earlier = stopped_at("earlier", 20)
-    (run / "counts.npz").write_bytes((earlier / "counts.npz").read_bytes())
-
-
-SPOILT = [without_counts, with_damaged_counts, with_counts_ahead, with_counts_behind]
-
-
-@pytest.mark.parametrize("spoil", SPOILT)
-def test_what_is_wrong_with_counts_never_costs_an_episode(
+@pytest.mark.parametrize("spoil", [drop_arrays, spoil_arrays, with_state_ahead, with_state_behind])
+def test_what_is_wrong_with_the_state_never_costs_an_episode(
     spoil: Callable[[Path], None], rooms: Path
 ) -> None:
     cg.cover("py:rooms:Rooms", "uniform:12", out="whole")
     run = stopped_at("run", 40)
     spoil(run)
-    with pytest.warns(UserWarning, match="40 episodes in run, so they were counted again"):
+    with whatever_is_said():
         cg.resume(run, max_episodes=10**6, trust=True)
     assert_same(rooms / "whole", run)
     cg.resume(run, trust=True)  # and says nothing any more
+
+
+def test_a_damaged_state_is_reported(rooms: Path) -> None:
+    run = stopped_at("run", 40)
+    spoil_arrays(run)
+    with pytest.warns(UserWarning, match="so the 40 recorded episodes were counted again"):
+        cg.resume(run, max_episodes=41, trust=True)
 
 
 @pytest.mark.usefixtures("rooms")
 def test_what_the_last_episode_showed_is_still_to_be_covered() -> None:
     run = stopped_at("run", 1)
     assert len(coverage_at(run).target) > 0
-    without_counts(run)
+    drop_arrays(run)
     assert len(coverage_at(run).uncovered) > 0
     assert not coverage_at(run).covered
 
 
-@pytest.mark.parametrize("spoil", SPOILT[:2])
-def test_a_finished_run_gets_its_counts_back(spoil: Callable[[Path], None], rooms: Path) -> None:
+def test_a_finished_run_gets_its_state_back(rooms: Path) -> None:
     for run in (rooms / "whole", rooms / "run"):
         cg.cover("py:rooms:Rooms", "uniform:12", out=run)
-    spoil(rooms / "run")
-    with pytest.warns(UserWarning, match="counted again"):
+    spoil_arrays(rooms / "run")
+    with whatever_is_said():
         assert cg.resume(rooms / "run", trust=True).stopped == "covered"
     assert_same(rooms / "whole", rooms / "run")
     assert load(rooms / "run").stopped == "covered"
@@ -159,14 +160,13 @@ def test_what_was_proved_to_be_rare_is_proved_again(
     whole = cg.cover(**asked, horizon=4, out=tmp_path / "whole")
     assert whole.unreachable
     cg.cover(**asked, horizon=4, out=tmp_path / "run", max_episodes=whole.n_episodes - 1)
-    (tmp_path / "run" / "counts.npz").unlink()
+    drop_arrays(tmp_path / "run")
     again = coverage_at(tmp_path / "run")
     assert again.unreachable == whole.unreachable
     np.testing.assert_array_equal(again.target.rows, whole.target.rows)
-    with pytest.warns(UserWarning, match="counted again"):
-        run = resume(tmp_path / "run", max_episodes=10**6, trust=True)
+    run = resume(tmp_path / "run", max_episodes=10**6, trust=True)
     assert (run.n_episodes, run.covered) == (whole.n_episodes, True)
-    said = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("whole", "run")]
+    said = [config_of(tmp_path / name) for name in ("whole", "run")]
     assert said[0]["unreachable"] == said[1]["unreachable"]
 
 
@@ -175,15 +175,15 @@ def test_episodes_that_would_not_come_back_are_kept(rooms: Path) -> None:
     asked = ("cover", "py:rooms:Tired", "--target", "uniform:12", "--out", "run")
     assert covgame(*asked, "--max-episodes", "40", cwd=rooms).returncode == 3
     before = steps(rooms / "run")
-    (rooms / "run" / "counts.npz").unlink()
+    spoil_arrays(rooms / "run")
     done = covgame("resume", "run", "--trust", "--json", "--max-episodes", "45", cwd=rooms)
     assert done.returncode == 3
     assert json.loads(done.stdout)["episodes"] == 45
-    assert "the 40 episodes in run, so they were counted again" in done.stderr
+    assert "so the 40 recorded episodes were counted again" in done.stderr
     after = steps(rooms / "run")
     for name, column in before.items():
         np.testing.assert_array_equal(after[name][: len(column)], column)
-    (rooms / "run" / "counts.npz").unlink()
+    drop_arrays(rooms / "run")
     quiet = covgame("resume", "run", "--trust", "--json", "--quiet", cwd=rooms)
     assert (quiet.returncode, quiet.stderr) == (3, "")
     assert json.loads(quiet.stdout)["episodes"] == 45
@@ -193,30 +193,29 @@ FIRST, LAST = "episodes/part-000000.parquet", "episodes/part-000003.parquet"
 
 
 @pytest.mark.usefixtures("rooms")
+@pytest.mark.parametrize("keeps_state", [True, False])
 @pytest.mark.parametrize(
-    ("missing", "damaged"),
+    "spoil",
     [
-        ([FIRST], []),
-        ([FIRST, "counts.npz"], []),
-        (["counts.npz"], [FIRST]),
-        ([], [LAST]),
-        (["counts.npz"], [LAST]),
-        (["states.json"], []),
-        (["states.json", "counts.npz"], []),
-        ([], ["states.json"]),
+        lambda run: (run / FIRST).unlink(),
+        lambda run: (run / LAST).unlink(),
+        lambda run: (run / FIRST).write_bytes(b"nothing"),
+        lambda run: (run / LAST).write_bytes(b"nothing"),
+        lambda run: query(run, "DELETE FROM states WHERE number=1"),
+        lambda run: (run / "run.db").write_bytes(b"nothing"),
     ],
+    ids=["no first", "no last", "first", "last", "states", "database"],
 )
 def test_a_run_waits_for_what_cannot_be_played_again(
-    missing: list[str], damaged: list[str], monkeypatch: pytest.MonkeyPatch
+    spoil: Callable[[Path], Any], keeps_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is removed, and nobody is told to remove anything."""
+    """Nothing is changed, and the message does not ask to remove anything."""
     monkeypatch.setattr(shard_files, "STEPS_PER_SHARD", 60)
     run = stopped_at("run", 35)
+    if not keeps_state:
+        drop_arrays(run)
     whole = files(run)
-    for name in missing:
-        (run / name).unlink()
-    for name in damaged:
-        (run / name).write_bytes(b"nothing")
+    spoil(run)
     left = files(run)
     with pytest.raises(cg.BadInput) as refused:
         resume(run, max_episodes=50, trust=True)
@@ -228,16 +227,14 @@ def test_a_run_waits_for_what_cannot_be_played_again(
 
 
 def test_states_of_an_episode_that_did_not_count(tmp_path: Path) -> None:
-    """They are listed already, so there may be more room for states than in the counts."""
+    """They are listed already, so there may be more room for states than in the saved state."""
     asked: Any = {"env": cg.make("gym:Blackjack-v1", horizon=4), "target": "uniform:1/pair"}
     whole = cg.cover(**asked, out=tmp_path / "whole")
     cg.cover(**asked, out=tmp_path / "run", max_episodes=20)
-    content, saved = (
-        json.loads((tmp_path / run / "states.json").read_text()) for run in ("whole", "run")
-    )
-    assert len(saved["states"]) < 64 < len(content["states"])
-    (tmp_path / "run" / "states.json").write_text(json.dumps(content))
-    (tmp_path / "run" / "checksums.json").unlink()
+    rows = query(tmp_path / "whole", "SELECT * FROM states")
+    assert len(states_of(tmp_path / "run")) < 64 < len(rows)
+    for row in rows:
+        query(tmp_path / "run", "REPLACE INTO states VALUES (?, ?, ?)", *row)
     again = resume(tmp_path / "run", max_episodes=10**6)  # and nothing is counted again
     assert again.n_episodes == whole.n_episodes
     np.testing.assert_array_equal(again.counts.visits, whole.counts.visits)
@@ -251,7 +248,7 @@ def test_masks_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         run = tmp_path / f"run-{kept}"
         cg.cover("py:gym_world:stairs", "uniform:6", out=run, max_episodes=whole.n_episodes // 2)
         if not kept:
-            (run / "counts.npz").unlink()
+            drop_arrays(run)
         with whatever_is_said():
             again = resume(run, max_episodes=3 * whole.n_episodes, trust=True)
         assert again.covered
@@ -324,30 +321,8 @@ def test_learners_are_told_their_episodes_again(kind: str, tmp_path: Path) -> No
     whole = learn(out=tmp_path / "whole", max_episodes=2 * budget)
     assert whole.n_episodes > budget
     learn(out=tmp_path / "run", max_episodes=budget)
-    (tmp_path / "run" / "counts.npz").unlink()
+    drop_arrays(tmp_path / "run")
     again = load(tmp_path / "run")
     assert again.n_episodes == budget
-    with pytest.warns(UserWarning, match="counted again"):
-        cg.resume(tmp_path / "run", max_episodes=2 * budget)
+    cg.resume(tmp_path / "run", max_episodes=2 * budget)
     assert_same(tmp_path / "whole", tmp_path / "run")
-
-
-def test_an_answer_that_is_replaced_is_never_called_the_last_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C while the answer was saved, and a kill while it is saved again, as interrupted."""
-    run = cg.cover("chain:states=3,horizon=4", "uniform:2", out=tmp_path / "run")
-    folder = run.folder
-    assert folder is not None
-    write = type(folder).write
-
-    def killed_after(self: Any, name: str, content: Any) -> None:
-        write(self, name, content)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(folder), "write", killed_after)
-        with pytest.raises(KeyboardInterrupt):
-            folder.save_result({**run.answer(), "stopped": "interrupted"}, "stopped")
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "stopped"
-    assert cg.resume(tmp_path / "run").stopped == "covered"

@@ -21,6 +21,7 @@ from covgame.runs.opening import take_up
 from covgame.runs.playing import play
 from covgame.runs.run import Outlook, Run
 from covgame.runs.settings import Changes, CoverSettings, LearnSettings
+from tests.rundb import drop_arrays
 
 
 class Listening(io.StringIO):
@@ -269,7 +270,7 @@ def test_counting_recorded_episodes_again_is_shown(
 ) -> None:
     """A killed run may have to replay many episodes before it plays the next."""
     run = cg.cover(Machine, "uniform:30/pair", max_episodes=4, out=tmp_path / "run")
-    (tmp_path / "run" / "counts.npz").unlink()
+    drop_arrays(tmp_path / "run")
     again = take_up(
         tmp_path / "run", Changes(), env=Machine, on_recount=cli_progress.recount_lines()
     )

@@ -35,6 +35,7 @@ from covgame.workers.player import PLAYED_PER_WORKER, TeamPlayer
 from covgame.workers.sizing import MOST_EACH, Pace
 from covgame.workers.worker import Recipe, Worker
 from tests.rooms import whatever_is_said
+from tests.rundb import drop_arrays, recorded
 from tests.teams import SLOW, WORLDS, LikeRay, job_for, reports, right, seeds_of
 
 KINDS = ["by name", "copied", "like Ray"]
@@ -321,8 +322,7 @@ def test_a_run_with_workers_covers_and_counts_again_to_the_same(tmp_path: Path) 
     run = team_run(tmp_path, keep_observations=True)
     assert run.covered
     assert run.to_dict()["workers"] == 2
-    (tmp_path / "run" / "counts.npz").unlink()
-    (tmp_path / "run" / "checksums.json").unlink()
+    drop_arrays(tmp_path / "run")
     with whatever_is_said():
         again = cg.load(tmp_path / "run", trust=True)
     assert (again.counts.visits == run.counts.visits).all()
@@ -402,9 +402,8 @@ def test_a_killed_driver_takes_its_workers_along_and_the_run_goes_on(tmp_path: P
     path = os.pathsep.join([str(tmp_path), *sys.path])
     alone = {**os.environ, "COVGAME_UNSUPERVISED": "1", "PYTHONPATH": path}
     with subprocess.Popen(command, env=alone) as driver:
-        journal = run / "journal"
         for _ in range(3000):
-            if journal.is_file() and journal.stat().st_size > 5_000:
+            if (run / "run.db-wal").is_file() and recorded(run) > 20:
                 break
             with pytest.raises(subprocess.TimeoutExpired):
                 driver.wait(0.01)

@@ -14,6 +14,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from tests.rundb import config_of
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 WORLD = "riverswim:states=3,horizon=4"
@@ -39,8 +41,7 @@ def main() -> None:
         expected = {name: _play(asked, made / name) for name, asked in RUNS.items()}
         for name, budget in STOPPED.items():
             _play([*RUNS[name], "--max-episodes", budget], made / f"{name}-stopped")
-        manifest = json.loads((made / "cover" / "run.json").read_text())
-        kept = HERE / f"run-{manifest['format'].rpartition('/')[2]}.zip"
+        kept = HERE / f"run-{config_of(made / 'cover')['format'].rpartition('/')[2]}.zip"
         if kept.exists():
             sys.exit(f"{kept} is there already, and golden runs do not change")
         (made / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")

@@ -90,6 +90,7 @@ def _loaded(
     adversary: Adversary | None = None,
     target: Request | None = None,
     trust: bool = False,
+    resuming: bool = False,
     on_recount: OnRecount = lambda told, recorded: None,
 ) -> Run:
     """The run of a folder, with the changes that were asked for."""
@@ -99,7 +100,7 @@ def _loaded(
         begin: Callable[[], Run] = learn.reopen(folder, changes, env, trust=trust)
     else:
         begin = cover.reopen(folder, changes, env, planner, adversary, target, trust=trust)
-    run = _take_up(folder, begin, steps, on_recount)
+    run = _take_up(folder, begin, steps, on_recount, resuming=resuming)
     if folder.finished and run.done and not run.notice:  # what was mended is still to be saved
         run.stopped = run.stop_reason
     run.notice = run.notice or newer_notice(folder)
@@ -186,7 +187,7 @@ def take_up(
     if code and not trust and not folder.finished:
         raise BadInput(ask_for_trust(folder, code))
     return _loaded(
-        folder, changes, on_recount=on_recount,
+        folder, changes, resuming=True, on_recount=on_recount,
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
 
@@ -246,6 +247,8 @@ def _take_up(
     begin: Callable[[], Run],
     steps: StepTables | None,
     on_recount: OnRecount,
+    *,
+    resuming: bool,
 ) -> Run:
     """A run where its folder leaves it.
 
@@ -258,8 +261,9 @@ def _take_up(
         try:
             _restore(run, folder)
         except BadInput as error:
-            if run.by_counts or folder.finished:
-                raise BadInput(f"{error}; restore {folder.database} from a copy") from None
+            if not resuming:
+                again = f"covgame resume {folder.path} simulates it again"
+                raise BadInput(f"{error}; restore it from a copy, or {again}") from None
             run = begin()
             run.notice = f"{error}, so everything is simulated again"
         return run

@@ -29,6 +29,7 @@ from covgame.types import END
 STEPS_PER_SHARD = 500_000
 NUMBERED = re.compile(r"part-\d{6,}\.parquet")
 RESTORE = "restore it from a copy"
+RESTORE_OR_REPEAT = f"{RESTORE}, or play the run again in a new folder"
 
 SCHEMA = pa.schema(
     [
@@ -80,9 +81,9 @@ class ShardWriter:
         """Continue after ``n_episodes``; steps of later episodes will be simulated again."""
         whole, left = divmod(self.n_episodes, self.per_shard)
         found = {_number(path): path for path in shards(self.folder)}
-        for number in range(whole):
+        for number in range(whole + (left > 0)):
             if number not in found:
-                raise BadInput(f"{self.folder} lacks {_name(number)}; {RESTORE}")
+                raise BadInput(f"{self.folder} lacks {_name(number)}; {RESTORE_OR_REPEAT}")
         if left:
             table = open_shard(self.folder, whole, self.n_episodes - left, self.n_episodes)
             self.open_tables = [table]
@@ -283,14 +284,14 @@ def _unsealed_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return table
 
 
-def last_episode(path: Path) -> int:
-    """The number of the last episode of a shard, as its footer says."""
+def episode_range(path: Path) -> tuple[int, int]:
+    """The numbers of the first and the last episode of a shard, as its footer says."""
     try:
         about = pq.read_metadata(path)
         column = about.schema.names.index("episode")
         groups = [about.row_group(i).column(column).statistics for i in range(about.num_row_groups)]
         known = [one for one in groups if one is not None and one.has_min_max]
-        return int(max(one.max for one in known))
+        return int(min(one.min for one in known)), int(max(one.max for one in known))
     except (OSError, pa.ArrowException, ValueError) as error:
         raise BadInput(f"{path} cannot be read; {RESTORE}") from error
 

@@ -27,7 +27,7 @@ from covgame.storage.episodes import (
     OBSERVATIONS,
     RESTORE,
     SCHEMA,
-    last_episode,
+    episode_range,
     read_shard,
     shards,
     unsealed_table,
@@ -129,9 +129,13 @@ class StepTables:
         if isinstance(run, RunFolder):
             sealed, unsealed = read_unsealed(run)
         self.paths = shards(self.folder)
-        last = [last_episode(path) for path in self.paths]
-        self.first = [0, *(number + 1 for number in last[:-1])][: len(self.paths)]
-        on_disk = last[-1] + 1 if last else 0
+        self.first, on_disk = [], 0
+        for path in self.paths:
+            first, last = episode_range(path)
+            if first != on_disk:
+                raise BadInput(f"{self.folder} lacks episodes from {on_disk:,} on; {RESTORE}")
+            self.first.append(first)
+            on_disk = last + 1
         if isinstance(run, Path):
             sealed = on_disk
         elif on_disk < sealed:

@@ -25,7 +25,6 @@ from covgame.storage.episodes import (
 from covgame.storage.files import discard_drafts, make_folder
 from covgame.storage.folder import RunFolder, add_states, save_arrays
 from covgame.storage.observations import Keeping, Space
-from covgame.storage.reading import read_unsealed
 
 SECONDS_PER_CHECKPOINT = 5.0
 SHARE_OF_TIME = 20
@@ -166,10 +165,7 @@ class EpisodeRecorder:
         try:
             discard_drafts(folder.episodes)
             make_folder(folder.episodes)
-            self.n_sealed, unsealed = read_unsealed(folder)
-            self.n_recorded = self.n_sealed + len(unsealed)
-            known = folder.load_states()
-            self.n_named = len(known[0]) if known is not None else 0
+            self._count()
             if self.n_recorded != played:
                 raise BadInput(
                     f"{folder.path} has changed since it was opened; wait until the other process "
@@ -190,11 +186,18 @@ class EpisodeRecorder:
         except BaseException:
             self._rollback()
             raise
-        self.n_named, self.n_recorded = named, self.n_recorded + 1
+        self.n_named, self.n_recorded = named, number + 1
 
     def _rollback(self) -> None:
         self.writer.rollback()
+        self._count()
+
+    def _count(self) -> None:
+        """Read how many states and episodes the database has."""
         ((self.n_named,),) = self.writer.fetch("SELECT count(*) FROM states")
+        ((self.n_sealed,),) = self.writer.fetch("SELECT episodes FROM sealed")
+        ((unsealed,),) = self.writer.fetch("SELECT count(*) FROM unsealed")
+        self.n_recorded = int(self.n_sealed + unsealed)
 
     def _add_states(self) -> None:
         keys = self.source.state_keys
