@@ -300,7 +300,7 @@ def test_the_wait_is_announced_once_with_reason_and_length(
 ) -> None:
     with warnings_as_messages(quiet=quiet):
         assert [fresh(1), fresh(1.0)] == [2, 2.0]
-    message = "covgame: compiling inner loops (first use of this version, up to 30 s)\n"
+    message = "covgame: compiling inner loops (first use of this version, about 30 s)\n"
     assert capsys.readouterr() == ("", "" if quiet else message)
 
 

@@ -184,7 +184,7 @@ def counted(function: Callable[..., Any]) -> Any:
 def _announce(meanwhile: str = "") -> None:
     """Log, once, that functions are being compiled, why, and how long that takes."""
     why = "first use of this version" if FOLDER else "no writable cache; set NUMBA_CACHE_DIR"
-    message = f"compiling inner loops ({why}, up to 30 s){meanwhile}"
+    message = f"compiling inner loops ({why}, about 30 s){meanwhile}"
     logging.getLogger("covgame").info(message)
 
 
