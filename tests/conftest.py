@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -32,6 +33,9 @@ settings.load_profile("mutation" if os.environ.get("COVGAME_MUTATION") else "cov
 
 CompiledGame.waits = True
 """Where the readable game is compared with the compiled one, it must not stand in for it."""
+
+logging.getLogger("covgame").disabled = True
+"""What commands print must not depend on whether the cache is warm."""
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ BASE = {
     "notebook",
     "plain",
     "search_path",
-    "waiting",
 }
 MAY_IMPORT = {
     "mdp": BASE,
@@ -67,7 +66,7 @@ MAY_IMPORT = {
 NEEDS_ONLY_KERNELS = ("targets", "flow", "game", "pac")
 HEAVY = {
     "highspy": {"flow/highs.py"},
-    "numba": {"kernels/compiling.py"},
+    "numba": {"kernels/jit.py"},
     "gymnasium": {
         "sources/gymnasium_envs.py",
         "sources/spaces.py",

@@ -1,29 +1,26 @@
-"""Nobody waits for the compiler: readable episodes are played until compiled code is there."""
+"""Readable episodes are played while another process compiles."""
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
-from numba.core.event import Listener, install_listener
 
 import covgame as cg
-from covgame import waiting
-from covgame.cli import progress as cli
+from covgame.cli.messages import warnings_as_messages
 from covgame.episodes import Block
 from covgame.game.game import Game
 from covgame.game.presets import default_game, paper_game
-from covgame.kernels import compiling, warming
+from covgame.kernels import jit
 from covgame.players.compiled import CompiledGame, CompiledPlayer, WaitingPlayer
 from covgame.players.lazy import BatchedPlayer
 from covgame.sources.simulated import SimulatedSource
@@ -60,7 +57,7 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     monkeypatch.setattr(CompiledGame, "waits", False)
 
     def after(looks: int) -> None:
-        monkeypatch.setattr(warming, "Warming", Cold(looks))
+        monkeypatch.setattr(jit, "Compilation", Cold(looks))
 
     return after
 
@@ -112,7 +109,7 @@ def test_a_cold_cache_plays_at_once_and_switches(
 @pytest.mark.parametrize("kind", GAMES)
 @pytest.mark.parametrize("text", ["uniform:9", "uniform:9/pair"])
 @pytest.mark.parametrize("looks", [1, 2, 20, 1000])
-def test_whoever_asks_and_tells_does_not_wait(
+def test_asking_and_telling_does_not_wait(
     looks: int, text: str, kind: str, cold: Callable[[int], None]
 ) -> None:
     """As on an external environment; an episode that is broken off leaves nothing behind."""
@@ -173,7 +170,7 @@ def test_a_target_that_grows_needs_nothing_else_compiled() -> None:
     compiled = CompiledGame(game)
 
     def types() -> list[tuple[Any, ...]]:
-        return [compiling.types_of(arguments) for _, arguments in compiled._calls()]
+        return [types for _, types in jit.Compilation(compiled._calls()).wanted]
 
     before = types()
     game.grow(empty.with_more(5, np.array([[0, 0, 0], [1, 4, 1]]), np.array([2.0, 1.0])))
@@ -199,102 +196,83 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that was never compiled, in this process and in others."""
     name = f"fresh_{tmp_path.name}"  # no other test has imported it
     (tmp_path / f"{name}.py").write_text(
-        "from covgame.kernels.compiling import for_python\n\n\n"
+        "from covgame.kernels.jit import for_python\n\n\n"
         "@for_python\ndef double(x):\n    return 2 * x\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     return import_module(name).double
 
 
-def ended(one: warming.Warming) -> int:
-    assert one.child is not None
-    return one.child.wait(timeout=120)
+def ended(one: jit.Compilation) -> int:
+    assert one.process is not None
+    return one.process.wait(timeout=120)
+
+
+def is_cached(function: Any, value: object) -> bool:
+    ((_, types),) = jit.Compilation([(function, [value])]).wanted
+    cached: bool = function._cache.has(types, function.targetctx)
+    return cached
 
 
 def test_another_process_compiles_and_this_one_only_reads(fresh: Any) -> None:
-    one = warming.Warming([(fresh, [1])])
+    one = jit.Compilation([(fresh, [1])])
     assert not one.is_over()
     assert ended(one) == 0
     assert one.is_over()
-    assert compiling.is_kept(fresh, compiling.types_of([1]))
-    assert not compiling.is_kept(fresh, compiling.types_of([1.0]))
+    assert is_cached(fresh, 1)
+    assert not is_cached(fresh, 1.0)
     assert fresh(4) == 8
     assert sum(fresh.stats.cache_hits.values()) == 1
-    again = warming.Warming([(fresh, [1])])
+    again = jit.Compilation([(fresh, [1])])
     assert again.is_over()
-    assert again.child is None
-
-
-def test_what_is_kept_goes_stale_with_the_stamp(
-    fresh: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = warming.Warming([(fresh, [1])])
-    assert not one.is_over()
-    ended(one)
-    assert compiling.is_kept(fresh, compiling.types_of([1]))
-    monkeypatch.setattr(fresh._cache._cache_file, "_source_stamp", "of other sources")
-    assert not compiling.is_kept(fresh, compiling.types_of([1]))
+    assert again.process is None
 
 
 def test_one_process_is_enough(fresh: Any) -> None:
-    """Who finds somebody at it waits, and starts nobody; if that one gives up, one takes over."""
-    one = warming.Warming([(fresh, [1])])
-    folder = compiling.folder_of(fresh)
-    assert folder is not None
-    with one._lock_file(folder) as lock:
+    """While one process holds the lock, others start none; if it gives up, one takes over."""
+    one = jit.Compilation([(fresh, [1])])
+    assert jit.FOLDER is not None
+    with (jit.FOLDER / "compiling.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert not any(one.is_over() for _ in range(3))
-        assert one.child is None
-    first, second = one, warming.Warming([(fresh, [1])])
+        assert one.process is None
+    first, second = one, jit.Compilation([(fresh, [1])])
     assert not first.is_over()
     assert not second.is_over()
-    assert second.child is None
+    assert second.process is None
     ended(first)
     assert second.is_over()
-    assert second.child is None
+    assert second.process is None
 
 
-def test_if_nobody_else_can_compile_this_process_does(
-    fresh: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing = warming.Warming([(fresh, [1])])
-    monkeypatch.setattr(failing, "_named", lambda: [("no_such_module", "double", ())])
+def test_this_process_compiles_if_no_other_can(fresh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("sys.executable", ""),
+        ("sys.executable", "/no/such/python"),
+        ("covgame.locks.HAS_FLOCK", False),
+        ("covgame.kernels.jit.FOLDER", None),
+        ("covgame.kernels.jit.FOLDER", Path("/no/such/folder")),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, value)
+            assert jit.Compilation([(fresh, [1])]).is_over()
+    monkeypatch.setattr(fresh.py_func, "__name__", "no_such_function")
+    failing = jit.Compilation([(fresh, [1])])
     assert not failing.is_over()
     assert ended(failing) != 0
     assert failing.is_over()
-    for name, value in (("sys.executable", ""), ("covgame.locks.HAS_FLOCK", False)):
-        with monkeypatch.context() as patch:
-            patch.setattr(name, value)
-            assert warming.Warming([(fresh, [1])]).is_over()
-    monkeypatch.setattr("sys.executable", "/no/such/python")
-    assert warming.Warming([(fresh, [1])]).is_over()
     assert fresh(4) == 8
 
 
 def test_it_is_not_reached_by_what_is_typed_here(fresh: Any) -> None:
-    """Ctrl-C goes to the group of processes that the terminal knows; it has one of its own."""
-    one = warming.Warming([(fresh, [1])])
+    """Ctrl-C goes to the terminal's process group; the compiling process has its own."""
+    one = jit.Compilation([(fresh, [1])])
     assert not one.is_over()
-    assert one.child is not None
-    assert os.getpgid(one.child.pid) == one.child.pid != os.getpgid(0)
-    one.child.send_signal(signal.SIGKILL)
+    assert one.process is not None
+    assert os.getpgid(one.process.pid) == one.process.pid != os.getpgid(0)
+    one.process.send_signal(signal.SIGKILL)
     ended(one)
     assert one.is_over()  # and this process compiles
-
-
-NOWHERE = """
-from numba.core import caching
-caching.CacheImpl._locator_classes = []
-import covgame as cg
-from covgame.kernels import compiling, tables
-assert compiling.folder_of(tables.refresh) is None
-from covgame.kernels.warming import Warming
-assert Warming([(tables.refresh, [1])]).is_over()
-"""
-
-
-def test_there_may_be_nowhere_to_write() -> None:
-    subprocess.run([sys.executable, "-c", NOWHERE], check=True)
 
 
 def test_python_cannot_call_what_has_no_door() -> None:
@@ -307,38 +285,55 @@ def test_python_cannot_call_what_has_no_door() -> None:
 # ----------------------------------------------------------------------------- the message
 
 
-def test_compiling_is_said_only_while_something_is_compiled(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.fixture
+def announced(fresh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new process, which has announced nothing, and with a function of ours."""
+    monkeypatch.setattr(logging.getLogger("covgame"), "disabled", False)
+    monkeypatch.setattr(fresh.py_func, "__module__", "covgame.kernels.fresh")
+    jit._announce.cache_clear()
+
+
+@pytest.mark.usefixtures("announced")
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_wait_is_announced_once_with_reason_and_length(
+    fresh: Any, capsys: pytest.CaptureFixture[str], *, quiet: bool
 ) -> None:
-    said, noticed = list[str](), threading.Event()
-
-    def say(text: str) -> None:
-        said.append(text)
-        noticed.set()
-
-    monkeypatch.setattr(cli, "say", say)
-    monkeypatch.setattr(cli, "SECONDS_UNTIL_EXCUSE", 0.001)
-    with cli._excuse("compiling"):
-        assert not noticed.wait(0.05)
-        monkeypatch.setattr(waiting, "compilations", 1)
-        assert noticed.wait(60)
-    assert said == ["compiling"]
+    with warnings_as_messages(quiet=quiet):
+        assert [fresh(1), fresh(1.0)] == [2, 2.0]
+    message = "covgame: compiling inner loops (first use of this version, about 30 s)\n"
+    assert capsys.readouterr() == ("", "" if quiet else message)
 
 
-def test_the_compiler_has_it_known(fresh: Any) -> None:
-    seen = []
+@pytest.mark.usefixtures("announced")
+def test_the_announcement_says_what_happens_meanwhile(
+    fresh: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with warnings_as_messages(quiet=False):
+        one = jit.Compilation([(fresh, [1])])
+        assert not one.is_over()
+        ended(one)
+        assert one.is_over()
+        fresh(1)  # from the cache
+    assert [line.partition("; ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "playing uncompiled meanwhile"
+    ]
 
-    class Look(Listener):
-        def on_start(self, _: Any) -> None:
-            seen.append(waiting.for_compiler())
 
-        def on_end(self, _: Any) -> None:
-            pass
+@pytest.mark.usefixtures("announced")
+def test_functions_of_users_are_not_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings_as_messages(quiet=False):
+        assert numba.njit(lambda x: 2 * x)(1) == 2
+    assert capsys.readouterr().err == ""
 
-    with install_listener("numba:compile", Look()):
-        assert fresh(1) == 2
-    assert seen == [True]
-    assert not waiting.for_compiler()
+
+@pytest.mark.usefixtures("announced")
+def test_without_a_cache_the_announcement_says_so(
+    fresh: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "FOLDER", None)
+    with warnings_as_messages(quiet=False):
+        fresh(1)
+    assert "no writable cache; set NUMBA_CACHE_DIR" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("looks", [2, 5])

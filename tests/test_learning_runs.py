@@ -238,7 +238,7 @@ def test_policy_without_a_run(tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "none"):
         done = covgame("policy", str(wrong), "--reward", file)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "is no run" in done.stderr
+        assert "is not a covgame run" in done.stderr
 
 
 # --------------------------------------------------------------------- budgets, resuming

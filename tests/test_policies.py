@@ -230,7 +230,7 @@ def test_identify_says_where_its_policy_is_and_policy_prints_that_one(tmp_path: 
     set_result(path, content)
     assert "it holds no valid policy" in printed("policy", str(path), code=2)
     set_result(path, [])
-    assert "holds no answer" in printed("policy", str(path), code=2)
+    assert "holds no valid answer" in printed("policy", str(path), code=2)
     drop_result(path)
     assert "own reward" in printed("policy", str(path))
 

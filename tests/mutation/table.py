@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.mutation.changes import Change
 
 PLACES = ("confidence.py", "pac/*.py", "game/*.py", "flow/*.py", "kernels/*.py")
-EXCEPT = ("kernels/compiling.py", "kernels/warming.py", "game/growth.py")
+EXCEPT = ("kernels/jit.py", "game/growth.py")
 """What is mutated, and what not: plain Python never gets to the compiler, and targets that grow are
 tested by whole runs, which take minutes without it."""
 

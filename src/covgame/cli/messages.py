@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import warnings
@@ -130,10 +131,25 @@ def say_unless(quiet: bool, sentence: str | None) -> None:
         say(sentence)
 
 
+class LogMessages(logging.Handler):
+    """Prints what the library logs, such as that it is compiling, as messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record."""
+        say(record.getMessage())
+
+
 @contextlib.contextmanager
 def warnings_as_messages(*, quiet: bool) -> Iterator[None]:
-    """While a command works, our own warnings are messages like any other."""
-    with warnings.catch_warnings():
+    """While a command works, print our own warnings and log records as messages."""
+    logger, handler = logging.getLogger("covgame"), LogMessages()
+    level = logger.level
+    with warnings.catch_warnings(), contextlib.ExitStack() as log:
+        if not quiet:
+            logger.setLevel(logging.INFO)
+            logger.addHandler(handler)
+            log.callback(logger.setLevel, level)
+            log.callback(logger.removeHandler, handler)
         as_python_does = warnings.showwarning
 
         def show_warning(

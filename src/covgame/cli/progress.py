@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from covgame import waiting
 from covgame.cli.messages import say
 from covgame.planning import number
 from covgame.runs.playing import play, updated_page
@@ -16,10 +13,6 @@ from covgame.runs.watching import Lines, display
 
 if TYPE_CHECKING:
     from covgame.runs.learning_run import LearningRun
-
-SECONDS_UNTIL_EXCUSE = 2.0
-
-COMPILING = "compiling the game for this machine, up to half a minute, once"
 
 
 def watch(run: Run, *, report: bool, quiet: bool) -> None:
@@ -35,7 +28,7 @@ def _watch(run: Run, update_page: Callable[[Run], None], *, quiet: bool) -> None
         for _ in play(run):
             update_page(run)
         return
-    with display() as show, _excuse(COMPILING):
+    with display() as show:
         warned = False
         for _ in play(run):
             show(run)
@@ -43,24 +36,6 @@ def _watch(run: Run, update_page: Callable[[Run], None], *, quiet: bool) -> None
             if run.warning and not warned:
                 say(run.warning)
                 warned = True
-
-
-@contextmanager
-def _excuse(sentence: str) -> Iterator[None]:
-    """Say the sentence once if what follows has to wait for the compiler."""
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(SECONDS_UNTIL_EXCUSE):
-            if waiting.for_compiler():
-                say(sentence)
-                return
-
-    threading.Thread(target=look, daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
 
 
 def recount_lines() -> Callable[[int, int], None]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covgame.game.adversary import MIN_TOTAL_WEIGHT, RATE, RATE_UPDATE_RATIO, REPLAN_LOG_RATIO
-from covgame.kernels.compiling import compiled
+from covgame.kernels.jit import compiled
 from covgame.kernels.layout import CURRENT_RATE, ROWS, SHIFT, TOTAL, VARIANCE, ZERO
 
 

@@ -14,7 +14,7 @@ from covgame.kernels.adversary import (
     weigh_by_majority,
     weigh_by_target,
 )
-from covgame.kernels.compiling import counted
+from covgame.kernels.jit import counted
 from covgame.kernels.layout import (
     BUDGET,
     COVERED,

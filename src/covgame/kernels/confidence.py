@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covgame.kernels.compiling import counted
+from covgame.kernels.jit import counted
 from covgame.types import END
 
 CLOSE = 1e-11

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from covgame.kernels.compiling import compiled
+from covgame.kernels.jit import compiled
 from covgame.kernels.layout import ZERO
 from covgame.kernels.planner import act, borrow, moments, observations
 from covgame.kernels.tables import borrowed

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from covgame.kernels.compiling import compiled, inlined
+from covgame.kernels.jit import compiled, inlined
 from covgame.rng import FIRST_FACTOR, INCREMENT, SECOND_FACTOR, UNIT
 
 U11, U27, U30, U31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)

@@ -14,8 +14,8 @@ from covgame.kernels.adversary import (
     should_replan,
     visit,
 )
-from covgame.kernels.compiling import compiled, for_python, playing, spliced
 from covgame.kernels.draws import draw, episode_key, step_reward, uniform
+from covgame.kernels.jit import compiled, for_python, playing, spliced
 from covgame.kernels.layout import (
     BUDGET,
     COVERED,

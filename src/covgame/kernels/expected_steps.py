@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covgame.kernels.compiling import for_python
+from covgame.kernels.jit import for_python
 from covgame.kernels.shortest_path import _path_after, _path_of_row
 from covgame.kernels.tables import borrowed, state_kappa
 

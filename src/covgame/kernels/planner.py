@@ -9,7 +9,7 @@ import numpy as np
 
 from covgame.game.counts import SETTLED
 from covgame.game.lookahead import ENOUGH, INITIAL_DEPTH, LARGE, NEAR, ROUTE_DEPTH
-from covgame.kernels.compiling import compiled, inlined
+from covgame.kernels.jit import compiled, inlined
 from covgame.kernels.layout import (
     BONUS,
     CAME_BY,

@@ -6,10 +6,10 @@ import numpy as np
 
 from covgame.episodes import LAST
 from covgame.kernels.adversary import is_covered
-from covgame.kernels.compiling import compiled, playing
 from covgame.kernels.curiosity import plan_for_bonus
 from covgame.kernels.draws import draw, episode_key, step_reward, uniform
 from covgame.kernels.episodes import learn, write_down
+from covgame.kernels.jit import compiled, playing
 from covgame.kernels.layout import ANY, BUDGET, COVERED, POOL_FULL, ZERO
 from covgame.kernels.shortest_path import plan_to_goals, visit_goal
 from covgame.kernels.tables import table_has_room

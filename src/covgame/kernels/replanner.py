@@ -6,7 +6,7 @@ import numpy as np
 
 from covgame.episodes import LAST
 from covgame.game.counts import SETTLED
-from covgame.kernels.compiling import compiled, inlined, spliced
+from covgame.kernels.jit import compiled, inlined, spliced
 from covgame.kernels.layout import (
     CURRENT_RATE,
     DOUBT,

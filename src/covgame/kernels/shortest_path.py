@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from covgame.game.counts import SETTLED
-from covgame.kernels.compiling import compiled, for_python
+from covgame.kernels.jit import compiled, for_python
 from covgame.kernels.tables import borrowed, state_kappa
 from covgame.types import END
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from covgame.game.counts import AS_ELSEWHERE, BORROWED_STEPS, MOST_BORROWED, YOUNG
 from covgame.game.successors import SuccessorTable
-from covgame.kernels.compiling import compiled, for_python, inlined
+from covgame.kernels.jit import compiled, for_python, inlined
 from covgame.kernels.layout import LARGEST, OTHERS, OWN, PLACES
 from covgame.types import END
 

@@ -32,8 +32,8 @@ from covgame.types import FloatArray, Policy
 LARGE = 20_000
 """With more cells a readable episode may take longer than compiling."""
 
-SECONDS_PER_LOOK = 0.1
-"""While readable episodes are played, so often it is looked whether compiled code is there."""
+SECONDS_PER_POLL = 0.1
+"""How often to check for compiled code while readable episodes are played."""
 
 
 def blocks(
@@ -50,15 +50,15 @@ def blocks(
 class CompiledGame:
     """A game whose planning and bookkeeping run in compiled code; ask and tell are the same.
 
-    If that has to be compiled first, another process does it, and the readable game is played here
-    until then, which is the same to the last bit; but not where ``waits``, or in large worlds.
+    While another process compiles it, the readable game is played, which is the same to the last
+    bit. If ``waits`` is set, and in large worlds, this process compiles it instead.
     """
 
     waits: ClassVar[bool] = False
 
     def __init__(self, game: Game) -> None:
         from covgame.kernels import episodes, tables
-        from covgame.kernels.warming import Warming
+        from covgame.kernels.jit import Compilation
 
         if not is_compiled(game):
             raise BadInput("compiled code plays no planner or adversary but ours; play it plainly")
@@ -68,18 +68,18 @@ class CompiledGame:
         self.is_ready = self.waits or game.target.shape.cells > LARGE
         self.bind()
         if not self.is_ready:
-            self.warming = Warming(self._calls())
-            self._look()
+            self.compilation = Compilation(self._calls())
+            self.poll_compiler()
 
-    def _look(self) -> bool:
-        """Whether compiled code plays on; asked between two episodes."""
-        if not self.is_ready and self.warming.is_over():
+    def poll_compiler(self) -> bool:
+        """Switch to compiled code if it is ready, and return whether it is; between episodes."""
+        if not self.is_ready and self.compilation.is_over():
             self.is_ready = True
             self.bind()
         return self.is_ready
 
     def _calls(self) -> list[tuple[Any, Sequence[Any]]]:
-        """What of compiled code will be called, and with what."""
+        """The compiled functions that will be called, with arguments of the same types."""
         return [
             (self.tables_kernel.refresh, [self.learnt]),
             (self.tables_kernel.is_news, [*self.shared, 0, 0]),
@@ -142,7 +142,7 @@ class CompiledGame:
 
     def ask(self) -> Policy:
         """The policy to play next."""
-        if not self._look():
+        if not self.poll_compiler():
             return self.game.ask()
         self.game.begin()
         self._weigh_as_told()
@@ -169,7 +169,7 @@ class CompiledGame:
 
     def plan(self, weights: FloatArray) -> Policy:
         """The policy for rows that weigh so much, on what is counted now."""
-        if not self._look():
+        if not self.poll_compiler():
             return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
         self.reward[:] = self.game.place_rewards(weights)
         self.revised = True
@@ -245,7 +245,7 @@ class CompiledGame:
 
     def tell(self, episode: Episode) -> None:
         """``Game.tell``."""
-        if not self.is_ready and (self.game.path or not self._look()):
+        if not self.is_ready and (self.game.path or not self.poll_compiler()):
             self.game.tell(episode)
             return
         self._weigh_as_told()
@@ -358,7 +358,7 @@ class CompiledPlayer(CompiledGame):
 
     def play(self, episodes: int) -> Block:
         """At most so many episodes, fewer if that covers the target or memory has to grow."""
-        if not self._look():
+        if not self.poll_compiler():
             return self._play_readably(min(episodes, self.most))
         counts = self.game.counts
         if self.plan_cache is None or self.plan_cache.tally[layout.EPISODE] != counts.n_episodes:
@@ -384,7 +384,7 @@ class CompiledPlayer(CompiledGame):
         """The same episodes as compiled code plays, fewer if they take long."""
         game, first = self.game, self.game.counts.n_episodes
         played: list[Episode] = []
-        until = time.monotonic() + SECONDS_PER_LOOK
+        until = time.monotonic() + SECONDS_PER_POLL
         while not game.covered and len(played) < episodes and time.monotonic() < until:
             episode = self.source.play(game.ask(), game.counts.n_episodes, game.revise)
             played.append(game.tell(episode).episode)
@@ -392,7 +392,7 @@ class CompiledPlayer(CompiledGame):
 
 
 class WaitingPlayer(CompiledPlayer):
-    """Waits for the compiler: for whoever measures time, or compares with the readable game."""
+    """Compiles in this process: for measuring time, and for comparing with the readable game."""
 
     waits = True
 

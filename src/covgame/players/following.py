@@ -47,7 +47,7 @@ class FollowingGame(CompiledGame):
 
     def ask(self) -> Policy:
         """The policy to play next."""
-        if not self._look() or self.plan_cache is None:
+        if not self.poll_compiler() or self.plan_cache is None:
             return super().ask()
         self.game.begin()
         self._see_to_room()

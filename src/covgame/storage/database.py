@@ -244,7 +244,7 @@ def _write_errors(path: Path) -> Iterator[None]:
             raise  # a mistake in a statement
         if _code(error) in DAMAGED:
             raise BadInput(f"{path} is damaged ({error}); {RESTORE}") from error
-        advice = ADVICE.get(_code(error), "check the disk")
+        advice = ADVICE.get(_code(error), "check the disk and its free space")
         raise StorageFailed(f"{path} cannot be written ({error}): {advice}") from error
 
 

@@ -125,6 +125,10 @@ class ShardWriter:
         self.thread.shutdown()
 
     def _write(self, tables: list[pa.Table]) -> None:
+        self._write_shard(tables)
+        release_memory()
+
+    def _write_shard(self, tables: list[pa.Table]) -> None:
         # The episodes say which shard it is: ``add`` may have been interrupted half-way.
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         write_shard(self.folder, table["episode"][0].as_py() // self.per_shard, table)
@@ -179,7 +183,13 @@ def write_shard(folder: Path, number: int, table: pa.Table, keeping: Keeping | N
     buffer = io.BytesIO()
     pq.write_table(table, buffer, **WRITING | further)
     write_whole(folder / _name(number), buffer.getbuffer())
-    # Arrow's allocator otherwise keeps tens of megabytes in scattered pieces.
+
+
+def release_memory() -> None:
+    """Return what Arrow's allocator has kept of written tables, tens of megabytes, to the system.
+
+    Call it when no reference to the table is left.
+    """
     pa.default_memory_pool().release_unused()
 
 

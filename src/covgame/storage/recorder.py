@@ -18,6 +18,7 @@ from covgame.storage.episodes import (
     ShardWriter,
     episodes_per_shard,
     open_shard,
+    release_memory,
     unsealed_row,
     unsealed_table,
     write_shard,
@@ -228,6 +229,10 @@ class EpisodeRecorder:
 
     def seal(self) -> None:
         """Move all unsealed episodes to Parquet files."""
+        self._seal()
+        release_memory()
+
+    def _seal(self) -> None:
         statement = "SELECT * FROM unsealed ORDER BY episode"
         rows = self.writer.fetch(statement)
         while rows:
