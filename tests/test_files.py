@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from pathlib import Path
@@ -10,9 +9,7 @@ from pathlib import Path
 import pytest
 
 import covgame as cg
-from covgame.errors import StorageFailed
 from covgame.store import files as disk
-from covgame.store.black_box import BlackBox
 from covgame.store.checksums import Checksums, verified
 from covgame.store.folder import RunFolder
 from covgame.store.lock import WriteLock
@@ -219,15 +216,3 @@ def test_checksums_fit_wherever_ctrl_c_comes(
                 kept.write("run.json", b"second")
         kept.write("result.json", b"answer")
         assert verified(folder, frozenset(), frozenset()) is not None
-
-
-def test_memory_on_a_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To find that out by writing to it would kill the process."""
-
-    def no_room(operation: str, _: Path) -> None:
-        if operation == "write":
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(disk, "fault", no_room)
-    with pytest.raises(StorageFailed, match="make room"):
-        BlackBox(tmp_path, 5)

@@ -1,11 +1,12 @@
-"""Ctrl-C at a moment that suits: the wish is noted, and whoever works stops in good order.
+"""Signals and time limits.
 
-Long work asks now and then whether to go on (``check``): somebody may want to stop it, or have
-given it so many seconds (``time_limit``).
+SIGINT (Ctrl-C), SIGTERM and SIGHUP stop a run in good order (``Interruption``). Long computations
+call ``check``, which raises when a signal has arrived or the time limit is over (``time_limit``).
 """
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import math
 import os
@@ -25,15 +26,17 @@ SIGNALS = tuple(
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
     if hasattr(signal, name)
 )
-"""Ctrl-C, being told to end, a terminal that is gone, and on Windows Ctrl-Break."""
+"""The signals that end a command; SIGBREAK is Ctrl-Break on Windows."""
 
+GRACE_SECONDS = 2.0
+"""Time between the first signal and the interruption of work that does not stop by itself."""
 
 PR_SET_PDEATHSIG = 1
 SECONDS_BETWEEN_LOOKS = 0.2
 
 
-def heeded() -> list[signal.Signals]:
-    """Those that mean something to this process: after ``nohup`` a terminal may go."""
+def handled_signals() -> list[signal.Signals]:
+    """``SIGNALS`` without SIGHUP where that is ignored, as under ``nohup``."""
     return [
         name
         for name in SIGNALS
@@ -41,12 +44,21 @@ def heeded() -> list[signal.Signals]:
     ]
 
 
+def signal_main_thread(number: int, delay: float = 0.0) -> None:
+    """Send a signal to the main thread; on POSIX it also wakes it from a system call."""
+    time.sleep(delay)
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
+
+
 def end_with(parent: int) -> None:
-    """Whoever kills the parent of this process kills this one, also if that was a moment ago."""
+    """End this process when its parent ends, also if that has happened already."""
     if sys.platform == "linux":
         import ctypes
 
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # whatever this one is busy with
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         return
@@ -60,12 +72,12 @@ def end_with(parent: int) -> None:
 
 
 _ends: ContextVar[float] = ContextVar("_ends", default=math.inf)
-"""When the time of this thread's work is over, by the monotonic clock."""
+"""End of the time limit of this thread, by the monotonic clock."""
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Give what is done inside so many seconds; ``check`` then raises ``OutOfTime``."""
+    """Limit the time of the block; ``check`` then raises ``OutOfTime``."""
     token = _ends.set(min(_ends.get(), time.monotonic() + seconds))
     try:
         yield
@@ -74,45 +86,44 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def seconds_left() -> float:
-    """Until the time is over; infinite if there is no limit."""
+    """Seconds until the time limit; infinite without one."""
     return _ends.get() - time.monotonic()
 
 
 def check() -> None:
-    """Break off if somebody wants to stop, or the time is over.
+    """Raise ``KeyboardInterrupt`` after a signal, ``OutOfTime`` when the time limit is over.
 
-    For long work that leaves nothing half done.
+    For long computations that leave nothing half done.
     """
-    if any(one.wanted for one in Interruption.entered):
+    if any(one.requested for one in Interruption.entered):
         raise KeyboardInterrupt
     if seconds_left() <= 0:
-        raise OutOfTime("the time is over")
+        raise OutOfTime("the time limit is over")
 
 
 _left_behind = threading.Event()
-"""Set once a thread of somebody else's works on that hears nothing."""
+"""Set if a solver could not be cancelled and still runs in its thread."""
 
 
 def leave_behind() -> None:
-    """Hear of such a thread, which nobody waits for."""
+    """Note that a thread still runs in compiled code and cannot be stopped."""
     _left_behind.set()
 
 
 def exit_at_once(code: int) -> None:
-    """When all is saved and said: end the process, if a thread was left behind; else return.
+    """End the process without cleaning up if a thread was left behind; else return.
 
-    Python's own way out takes libraries apart beneath a thread that still uses them, which some
-    answer by aborting the process.
+    Python's normal exit unloads libraries that such a thread still uses, and some then abort.
     """
     if _left_behind.is_set():
         os._exit(code)
 
 
 class OneProcess:
-    """Ends a process that was forked from the one which made this, as soon as it is noticed.
+    """Ends a process that was forked from the one that created this object.
 
-    Code of others may fork and return, or raise ``SystemExit``, in the child. The child must not go
-    on with our work: it ends without saving, and without printing what its parent has buffered.
+    Foreign code may fork and return, or raise ``SystemExit``, in the child. The child must not
+    continue the run: it exits without saving and without printing what its parent has buffered.
     """
 
     def __init__(self) -> None:
@@ -135,37 +146,53 @@ class OneProcess:
 
 
 class Interruption:
-    """While it is entered, the first Ctrl-C only sets ``wanted``; a second one breaks off."""
+    """Defers signals: the first one sets ``requested``, a second one raises ``KeyboardInterrupt``.
+
+    Work that has not called ``stopping`` within ``GRACE_SECONDS`` of the first signal is
+    interrupted as by a second one, again and again: it may sit in a step of an environment.
+    """
 
     entered: ClassVar[list[Interruption]] = []
 
     def __init__(self) -> None:
-        self.wanted = False
+        self.requested = False
+        self._noticed = threading.Event()
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
         Interruption.entered.append(self)
         if threading.current_thread() is threading.main_thread():
-            self._before = {name: signal.signal(name, self._note) for name in heeded()}
+            self._before = {name: signal.signal(name, self._handle) for name in handled_signals()}
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stopping()
         Interruption.entered.remove(self)
         for name, handler in self._before.items():
             signal.signal(name, handler)
 
-    def _note(self, _signal: int, _frame: FrameType | None) -> None:
-        if self.wanted:
+    def stopping(self) -> None:
+        """End the grace period: what remains is to save."""
+        self._noticed.set()
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.requested:
             raise KeyboardInterrupt
-        self.wanted = True
+        self.requested = True
+        # Not threading.Thread: a signal handler must not wait for its locks.
+        _thread.start_new_thread(self._interrupt_after_grace, (number,))
+
+    def _interrupt_after_grace(self, number: int) -> None:
+        while not self._noticed.wait(GRACE_SECONDS):
+            signal_main_thread(number)
 
 
-class Indivisible:
-    """Work to be done as a whole: ``broken`` once anything got out of the middle of it.
+class AtomicSection:
+    """A section whose effects belong together: ``broken`` if an exception left it half done.
 
-    A second Ctrl-C may come between any two lines. What is in memory then does not belong together
-    and must not be saved. An environment that fails does so between episodes, not amidst them, and
-    so does a disk.
+    ``KeyboardInterrupt`` may be raised between any two lines. The state in memory is then
+    inconsistent and must not be saved. Failures of the environment or the disk are raised between
+    episodes and leave a consistent state.
     """
 
     broken = False

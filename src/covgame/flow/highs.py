@@ -56,7 +56,7 @@ LARGE = 2_000
 """From so many columns on a program may take so long that somebody wants to stop it."""
 
 SLICE = 0.05
-SECONDS_TO_GIVE_IN = 0.5
+SECONDS_TO_CANCEL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,23 +133,30 @@ class Solver:
         )
 
     def _run_watched(self) -> None:
-        """Solve in another thread, while this one hears Ctrl-C and looks at the clock.
+        """Solve in a thread, while this one handles signals and the time limit.
 
-        Simplex and interior point ask now and then whether to go on. The first-order method and
-        crossover do not: then the thread is left behind, and ends with the process, or with its
-        time limit.
+        Simplex and interior point can be cancelled. Presolve, crossover and the first-order method
+        cannot: their thread is left behind and ends with the process or its own time limit.
         """
         if not self.highs.HandleUserInterrupt:
             self.highs.HandleUserInterrupt = True
-        self.highs.startSolve()
+        # Not startSolve, whose lock all solvers share: a thread left behind would hold it.
+        thread = threading.Thread(target=self._run_in_thread, daemon=True)
         try:
-            while not self.highs.wait(SLICE)[0]:
+            thread.start()
+            while thread.is_alive():
                 interruption.check()
+                thread.join(SLICE)
         except BaseException:
             self.highs.cancelSolve()
-            if not self.highs.wait(SECONDS_TO_GIVE_IN)[0]:
+            thread.join(SECONDS_TO_CANCEL)
+            if thread.is_alive():
                 interruption.leave_behind()
             raise
+
+    def _run_in_thread(self) -> None:
+        self.highs.run()
+        self.highs.resetGlobalScheduler(False)  # the thread ends, and its scheduler with it
 
     def change_costs(self, columns: IntArray, costs: FloatArray) -> None:
         """Other costs for some columns."""

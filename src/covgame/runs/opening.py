@@ -21,7 +21,12 @@ from covgame.runs.cover import solved_as_asked
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
-from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
+from covgame.runs.saving import (
+    absent_environment,
+    ask_for_trust,
+    foreign_code,
+    newer_notice,
+)
 from covgame.runs.settings import Changes
 from covgame.sources.simulated import SimulatedSource
 from covgame.store.folder import JOURNAL, RESULT, RunFolder
@@ -81,6 +86,19 @@ def load(
     )  # fmt: skip
 
 
+def load_without_code(path: str | Path) -> Run:
+    """Open a run for reading; neither Gymnasium nor code that the folder names is imported."""
+    folder = RunFolder.open(path)
+    foreign = str(folder.manifest.get("environment")).startswith(("gym:", "py:"))
+    env = absent_environment(folder) if foreign and not folder.manifest.get("model") else None
+    return load(path, env=env)
+
+
+def command_of(path: str | Path) -> str:
+    """The command that made a run: ``cover``, ``explore`` or ``identify``."""
+    return str(RunFolder.open(path).manifest.get("command", "cover"))
+
+
 def _loaded(
     folder: RunFolder,
     changes: Changes,
@@ -129,6 +147,7 @@ def resume(
     target: Request | None = None,
     on_failure: OnFailure | None = None,
     step_timeout: float | None = None,
+    isolate: bool | None = None,
     workers: int | None = None,
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
@@ -147,6 +166,7 @@ def resume(
             as one goes: their groups are not known beforehand.
         on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
         step_timeout: From now on, in seconds (see ``covgame.cover``).
+        isolate: From now on (see ``covgame.cover``).
         workers: From now on, so many at once (see ``covgame.cover``).
         trust: Import the code that the folder names (``py:module:name``): say so if the run is
             yours, or you have looked at that code.
@@ -170,7 +190,7 @@ def resume(
         (False, True)
     """
     run = take_up(
-        path, Changes(max_episodes, on_failure, step_timeout, workers),
+        path, Changes(max_episodes, on_failure, step_timeout, workers, isolate=isolate),
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
     if run.notice:

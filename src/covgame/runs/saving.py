@@ -27,7 +27,6 @@ from covgame.store.folder import (
     MANIFEST,
     MODEL,
     NAMES,
-    PLAYING,
     RunFolder,
     fresh_folder,
     names_text,
@@ -95,15 +94,14 @@ def _keep_given(run: Run, folder: RunFolder) -> None:
 def care_of(settings: Settings, folder: RunFolder | None = None) -> Care:
     """How to deal with an environment that may fail, and has perhaps failed before."""
     failures: list[Failure] = []
-    if folder is not None and any((folder.place / name).exists() for name in (FAILURES, PLAYING)):
-        from covgame.store.black_box import blame
-        from covgame.store.episodes import recorded_episodes
+    if folder is not None and (folder.place / FAILURES).exists():
         from covgame.store.failures import load_failures
         from covgame.store.reading import StepTables
 
-        blame(folder.place, recorded_episodes(folder.episodes))
         failures = load_failures(folder.place, StepTables(folder).n_episodes)
-    return Care(settings.on_failure, settings.step_timeout, Failures(failures))
+    return Care(
+        settings.on_failure, settings.step_timeout, Failures(failures), isolate=settings.isolate
+    )
 
 
 def foreign_code(

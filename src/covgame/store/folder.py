@@ -42,12 +42,11 @@ NAMES = "names.json"
 CERTIFICATE = "certificate.json"
 JOURNAL = "journal"
 FAILURES = "failures.jsonl"
-PLAYING = "playing"
 REPORT = "report.html"
 
 LEFTOVERS = (
     *(COUNTS, RESULT, STATES, NAMES, CERTIFICATE),
-    *(JOURNAL, FAILURES, PLAYING, CHECKSUMS),
+    *(JOURNAL, FAILURES, CHECKSUMS),
 )
 """Of a run that has no manifest."""
 

@@ -75,6 +75,7 @@ class CoverManifest(BaseModel):
     keep_observations: Annotated[bool, Field(strict=True)] = False
     on_failure: Literal["stop", "record", "avoid"] = "stop"
     step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
+    isolate: Annotated[bool, Field(strict=True)] = False
     exact_bound: Annotated[bool, Field(strict=True)] = False
     workers: Positive = 1
     engine: Literal["local", "ray"] = "local"
@@ -113,6 +114,7 @@ class LearningManifest(BaseModel):
     keep_observations: Annotated[bool, Field(strict=True)] = False
     on_failure: Literal["stop", "record", "avoid"] = "stop"
     step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
+    isolate: Annotated[bool, Field(strict=True)] = False
     observation_space: dict[str, Any] | None = None
     action_space: dict[str, Any] | None = None
     action_values: list[Any] | None = None

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from covgame.episodes import Block, Episode
 from covgame.errors import BadInput
 from covgame.failures import Failure
-from covgame.store.black_box import BlackBox
 from covgame.store.episodes import PLAY_AGAIN, RESTORE, EpisodeWriter, recorded_episodes
 from covgame.store.failures import add_failure, sync_failures
 from covgame.store.files import discard_drafts
@@ -94,7 +93,6 @@ class Recorder:
             folder.episodes, horizon, played, advice=advice, keeping=keeping, write=folder.write
         )
         self.journal = None if source.repeats else Journal(folder.place, keeping)
-        self.box = None if source.repeats else BlackBox(folder.place, horizon)
         self.saved = time.monotonic()
         self.named: int | None = None  # states in states.json
         self.failed = False  # whether anything has, since episodes were saved
@@ -141,8 +139,6 @@ class Recorder:
             self.writer.close()
             if self.journal is not None:
                 self.journal.close()
-            if self.box is not None:
-                self.box.close()
 
     def release(self) -> None:
         """Let others write, when the answer is saved as well."""
@@ -178,7 +174,6 @@ class CountsRecorder:
     """Of a run that is played by counts there are no episodes, only what was counted."""
 
     room = None
-    box = None
 
     def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
         self.folder, self.to_save = folder, to_save
