@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from covgame import interruption, locks
+from covgame import locks, signals
 from covgame.errors import BadInput, StorageFailed
 from covgame.failures import Failure, Failures
 from covgame.sources import environments
@@ -150,14 +150,14 @@ def test_a_lock_that_windows_refuses_is_taken(
 def test_ctrl_break_stops_in_good_order() -> None:
     """SIGBREAK is what Windows sends for it; the name is looked up where it exists."""
     script = (
-        "import signal; signal.SIGBREAK = signal.SIGUSR2; import covgame.interruption as one; "
+        "import signal; signal.SIGBREAK = signal.SIGUSR2; import covgame.signals as one; "
         "print(signal.SIGUSR2 in one.SIGNALS)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "True"
-    assert signal.SIGUSR2 not in interruption.SIGNALS
+    assert signal.SIGUSR2 not in signals.SIGNALS
 
 
 @pytest.mark.parametrize("apart", [True, False])

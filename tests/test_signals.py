@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 
 import covgame as cg
-from covgame import interruption
+from covgame import signals
 from covgame.cli import main
 from covgame.cli.messages import interrupted_answer
 from covgame.errors import OutOfTime
 from covgame.flow import highs
 from covgame.flow.highs import LinearProgram, Method, Solver
 from covgame.flow.polytope import SparseColumns
-from covgame.interruption import Interruption
+from covgame.signals import Interruption
 from tests.test_cli import FOREVER, covgame
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends POSIX signals")
@@ -191,7 +191,7 @@ class Signalling:
 def test_the_second_signal_is_raised_in_the_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interruption, "GRACE_SECONDS", FOREVER)
+    monkeypatch.setattr(signals, "GRACE_SECONDS", FOREVER)
     env = Signalling(signal.SIGINT, signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         cg.cover(env, "uniform:9", out=tmp_path)
@@ -205,7 +205,7 @@ def test_after_the_grace_period_the_step_is_interrupted(
     catches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And again, if it catches ``KeyboardInterrupt``."""
-    monkeypatch.setattr(interruption, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(signals, "GRACE_SECONDS", 0.01)
     env = Signalling(signal.SIGTERM, catches=catches)
     with pytest.raises(KeyboardInterrupt):
         cg.cover(env, "uniform:9", out=tmp_path)
@@ -214,8 +214,8 @@ def test_after_the_grace_period_the_step_is_interrupted(
 
 def test_saving_is_not_interrupted_by_the_grace_period(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
-    monkeypatch.setattr(interruption, "GRACE_SECONDS", 0.0)
-    monkeypatch.setattr(interruption, "signal_main_thread", sent.append)
+    monkeypatch.setattr(signals, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(signals, "signal_main_thread", sent.append)
     with Interruption() as stopping:
         stopping.stopping()
         signal.raise_signal(signal.SIGTERM)
@@ -359,16 +359,16 @@ def test_a_solver_that_cannot_be_cancelled_is_left_behind(
 ) -> None:
     """The process then ends without unloading the library; other solvers work meanwhile."""
     left, over, exited = threading.Event(), threading.Event(), list[int]()
-    monkeypatch.setattr(interruption, "_left_behind", left)
+    monkeypatch.setattr(signals, "_left_behind", left)
     monkeypatch.setattr(os, "_exit", exited.append)
     monkeypatch.setattr(highs, "LARGE", 0)
     monkeypatch.setattr(highs, "SECONDS_TO_CANCEL", FOREVER if cancellable else 0.0)
     solver = Solver(dense_program(), Method.SIMPLEX)
     monkeypatch.setattr(solver, "_run_in_thread", lambda: over.wait(FOREVER))
     monkeypatch.setattr(solver.highs, "cancelSolve", over.set if cancellable else lambda: None)
-    with pytest.raises(OutOfTime), interruption.time_limit(0.0):
+    with pytest.raises(OutOfTime), signals.time_limit(0.0):
         solver._run_watched()
-    interruption.exit_at_once(7)
+    signals.exit_at_once(7)
     assert exited == ([] if cancellable else [7])
     assert solve_value(Method.SIMPLEX) > 0
     over.set()
@@ -520,7 +520,7 @@ def test_further_signals_while_the_first_is_answered(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(main, "_run", interrupted)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    before = {name: signal.getsignal(name) for name in interruption.SIGNALS}
+    before = {name: signal.getsignal(name) for name in signals.SIGNALS}
     try:
         assert main.run_command() == 130
         assert {signal.getsignal(name) for name in before} == {signal.SIG_IGN}

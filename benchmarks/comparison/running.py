@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.comparison.experiments import Experiment
 from benchmarks.comparison.results import RESULTS, Journal, Result, Row, write_results
 from covgame.errors import BadInput
-from covgame.interruption import SIGNALS, Interruption, end_with
+from covgame.signals import SIGNALS, Interruption, end_with
 
 AHEAD = 2
 """Experiments that wait for each worker: enough that none is idle, few to give up on Ctrl-C."""

@@ -17,7 +17,7 @@ import click
 
 import covgame
 from covgame.cli.messages import INTERRUPTED, complain, leave_interrupted
-from covgame.interruption import exit_at_once, handled_signals, signal_main_thread
+from covgame.signals import exit_at_once, handled_signals, signal_main_thread
 
 NAMES = (
     "plan",

@@ -19,8 +19,8 @@ from covgame.cli.messages import (
     warnings_as_messages,
 )
 from covgame.errors import BadInput
-from covgame.interruption import OneProcess
 from covgame.mdp.families import FAMILIES
+from covgame.signals import OneProcess
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covgame import interruption
+from covgame import signals
 from covgame.errors import Infeasible, SolverFailed
 from covgame.flow.polytope import SparseColumns
 from covgame.types import FloatArray, IntArray
@@ -104,8 +104,8 @@ class Solver:
         """Solve, from where the last answer was if the method can start anywhere."""
         import highspy
 
-        interruption.check()
-        left = interruption.seconds_left()
+        signals.check()
+        left = signals.seconds_left()
         _require_ok(self.highs.setOptionValue("time_limit", min(self.seconds, left)), "time_limit")
         if len(self.program.cost) < LARGE or not (_hears_signals() or left < np.inf):
             self.highs.run()
@@ -113,7 +113,7 @@ class Solver:
             self._run_watched()
         status = self.highs.getModelStatus()
         if status == highspy.HighsModelStatus.kTimeLimit:
-            interruption.check()
+            signals.check()
         if status in (
             highspy.HighsModelStatus.kInfeasible,
             highspy.HighsModelStatus.kUnboundedOrInfeasible,
@@ -145,13 +145,13 @@ class Solver:
         try:
             thread.start()
             while thread.is_alive():
-                interruption.check()
+                signals.check()
                 thread.join(SLICE)
         except BaseException:
             self.highs.cancelSolve()
             thread.join(SECONDS_TO_CANCEL)
             if thread.is_alive():
-                interruption.leave_behind()
+                signals.leave_behind()
             raise
 
     def _run_in_thread(self) -> None:

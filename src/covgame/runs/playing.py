@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
-from covgame.interruption import AtomicSection, Interruption, OneProcess
 from covgame.pac.tasks import Task
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
@@ -23,6 +22,7 @@ from covgame.players.stepped import SteppedPlayer
 from covgame.runs.players import Player, external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
+from covgame.signals import AtomicSection, Interruption, OneProcess
 from covgame.sources.external import ExternalSource
 from covgame.workers.player import TeamPlayer
 

@@ -19,10 +19,10 @@ from covgame.errors import EnvironmentFailed, EpisodeFailed, PremiseBroken
 from covgame.failures import ATTEMPTS, Failure, Failures, OnFailure
 from covgame.game.game import Revise
 from covgame.imports import said
-from covgame.interruption import OneProcess
 from covgame.names import Names
 from covgame.plain import sentence
 from covgame.rng import episode_seed, uniforms
+from covgame.signals import OneProcess
 from covgame.sources.isolated import IsolatedStepper
 from covgame.sources.masks import Masks
 from covgame.sources.observations import Keeper, handed_over, keeper_of, stored_space

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from covgame.errors import BadInput, StorageFailed
-from covgame.interruption import OneProcess
 from covgame.locks import try_lock
+from covgame.signals import OneProcess
 from covgame.store.files import open_file
 
 NAME = ".lock"
