@@ -53,7 +53,7 @@ OPTIONS: dict[Method, dict[str, Any]] = {
 
 
 LARGE = 2_000
-"""From so many columns on a program may take so long that somebody wants to stop it."""
+"""Programs with at least this many columns run in a thread, so that they can be cancelled."""
 
 SLICE = 0.05
 SECONDS_TO_CANCEL = 0.5
