@@ -60,7 +60,7 @@ def always_saved(monkeypatch: pytest.MonkeyPatch) -> None:
 NEEDS_POSIX = (
     *("test_broken_off.py", "test_failures.py", "test_first_minute.py", "test_forged.py"),
     "test_forks.py",
-    *("test_full_disk.py", "test_storage.py", "test_supervising.py", "test_surviving.py"),
+    *("test_full_disk.py", "test_storage.py", "test_signals.py", "test_surviving.py"),
     *("test_torture.py", "test_trust.py", "test_watch.py"),
 )
 """Kill, fork, link or fill a disk, as POSIX knows it (docs/platforms.md)."""

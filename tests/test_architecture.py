@@ -20,7 +20,7 @@ BASE = {
     "rng",
     "episodes",
     "failures",
-    "interruption",
+    "signals",
     "imports",
     "locks",
     "names",

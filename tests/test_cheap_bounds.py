@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import covgame as cg
-from covgame import interruption
+from covgame import signals
 from covgame.cli.main import main
 from covgame.errors import OutOfTime, UnreachableTarget
 from covgame.flow import cheap_bounds as module
@@ -195,11 +195,11 @@ def test_a_short_run_gets_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_time_limits() -> None:
-    with interruption.time_limit(3600), interruption.time_limit(0), pytest.raises(OutOfTime):
-        interruption.check()
-    with interruption.time_limit(0), interruption.time_limit(3600), pytest.raises(OutOfTime):
-        interruption.check()
-    interruption.check()  # it ends with the block
+    with signals.time_limit(3600), signals.time_limit(0), pytest.raises(OutOfTime):
+        signals.check()
+    with signals.time_limit(0), signals.time_limit(3600), pytest.raises(OutOfTime):
+        signals.check()
+    signals.check()  # it ends with the block
 
 
 def test_a_plan_in_less_time_than_it_takes() -> None:

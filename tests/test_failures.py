@@ -371,29 +371,10 @@ def test_processes_that_end_or_hang_are_replaced(kind: type[Walk], words: str) -
 
 
 @needs_processes
-@pytest.mark.parametrize("seconds", [None, 60.0])
-def test_what_plays_elsewhere_is_not_blamed_for_our_end(
-    seconds: float | None, tmp_path: Path
-) -> None:
-    """Whoever is killed while a process starts would otherwise blame the first reset."""
-    watched = []
-
-    class Looks(Walk):
-        pass
-
-    def look(run: Any) -> None:
-        watched.append(run.source.watch is not None)
-
-    cg.cover(Looks, TARGET, step_timeout=seconds, out=tmp_path / "run", progress=look)
-    assert watched
-    assert all(one == (seconds is None) for one in watched)
-
-
-@needs_processes
 def test_no_process_outlives_a_run() -> None:
     import multiprocessing
 
-    cg.cover(Walk, TARGET, step_timeout=60)
+    cg.cover(Walk, TARGET, isolate=True)
     assert not multiprocessing.active_children()
 
 

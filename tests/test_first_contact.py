@@ -13,7 +13,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from covgame.cli.main import COMPLETION, WELCOME, main
+from covgame.cli.main import WELCOME, main
 from covgame.mdp.families import FAMILIES
 
 
@@ -46,7 +46,7 @@ def test_its_commands_run_as_written(
 
 def completed(*words: str) -> list[tuple[str, str]]:
     """(type, value) of what a shell is offered for the last word."""
-    complete = ShellComplete(main, {}, "covgame", COMPLETION)
+    complete = ShellComplete(main, {}, "covgame", "_COVGAME_COMPLETE")
     items = complete.get_completions(list(words[:-1]), words[-1])
     return [(item.type, item.value) for item in items]
 

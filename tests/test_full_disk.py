@@ -150,7 +150,7 @@ class Dying:
 def test_quiet_says_what_is_wrong_with_the_environment(deed: str, words: str, rooms: Path) -> None:
     (rooms / "dying.py").write_text(DYING.format(deed=deed))
     asked = ("cover", "py:dying:Dying", "--target", "uniform:3/pair", "--out", "run", "--quiet")
-    done = covgame(*asked, cwd=rooms)
+    done = covgame(*asked, "--isolate", cwd=rooms)
     assert done.returncode == 4
     assert len(done.stderr.splitlines()) == 1
     assert words in done.stderr

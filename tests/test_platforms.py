@@ -5,19 +5,16 @@ from __future__ import annotations
 import ast
 import errno
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from covgame import interruption
-from covgame.cli import supervising
+from covgame import signals
 from covgame.errors import StorageFailed
 from covgame.failures import Failure, Failures
 from covgame.sources import environments
@@ -35,7 +32,8 @@ for name in ("fork", "nice", "sysconf", "O_NOFOLLOW", "O_CLOEXEC", "WNOHANG", "W
              "killpg", "setsid", "geteuid", "getuid", "sched_getaffinity", "register_at_fork"):
     if hasattr(os, name):
         delattr(os, name)
-for name in ("SIGHUP", "SIGKILL", "SIGCHLD", "SIGALRM", "SIGUSR1", "pthread_sigmask", "setitimer"):
+for name in ("SIGHUP", "SIGKILL", "SIGCHLD", "SIGALRM", "SIGUSR1", "pthread_sigmask",
+             "pthread_kill", "setitimer"):
     if hasattr(signal, name):
         delattr(signal, name)
 import covgame as cg
@@ -56,7 +54,6 @@ def test_nothing_needs_what_windows_lacks(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_POSIX],
         capture_output=True, text=True, cwd=tmp_path, check=False,
-        env={**os.environ, supervising.TURNED_OFF: "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     stopped, resumed, checked = done.stdout.splitlines()
@@ -129,34 +126,26 @@ def test_elsewhere_a_refusal_is_final() -> None:
 # ---------------------------------------------------------------------- processes, signals
 
 
-def test_there_is_no_process_above_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fork() -> int:
-        raise AssertionError("there is no fork")
-
-    monkeypatch.setattr(supervising, "os", SimpleNamespace(name="nt", environ={}, fork=fork))
-    supervising.supervise()
-
-
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="a signal plays the part of another")
 def test_ctrl_break_stops_in_good_order() -> None:
     """SIGBREAK is what Windows sends for it; the name is looked up where it exists."""
     script = (
-        "import signal; signal.SIGBREAK = signal.SIGUSR2; import covgame.interruption as one; "
+        "import signal; signal.SIGBREAK = signal.SIGUSR2; import covgame.signals as one; "
         "print(signal.SIGUSR2 in one.SIGNALS)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "True"
-    assert signal.SIGUSR2 not in interruption.SIGNALS
+    assert signal.SIGUSR2 not in signals.SIGNALS
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_after_a_death_it_plays_apart_where_that_is_possible(
+def test_after_a_death_it_is_isolated_where_that_is_possible(
     monkeypatch: pytest.MonkeyPatch, apart: bool
 ) -> None:
-    """On Windows a run that was killed twice at one step can still be resumed."""
+    """Elsewhere a run can still be resumed, in this process."""
     monkeypatch.setattr(environments, "CAN_BE_APART", apart)
-    death = Failure(0, 0, 0, "it ended the process", (), died=True)
+    death = Failure(0, 0, 0, "its process ended", (), died=True)
     assert environments.Care(failures=Failures([death])).isolates is apart
     assert environments.Care(seconds=1.0).isolates

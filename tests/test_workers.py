@@ -400,8 +400,7 @@ def test_a_killed_driver_takes_its_workers_along_and_the_run_goes_on(tmp_path: P
     command = [sys.executable, "-m", "covgame", "cover", "py:team_worlds:Slow"]
     command += ["--target", "uniform:200/pair", "--workers", "2", "--out", str(run), "--quiet"]
     path = os.pathsep.join([str(tmp_path), *sys.path])
-    alone = {**os.environ, "COVGAME_UNSUPERVISED": "1", "PYTHONPATH": path}
-    with subprocess.Popen(command, env=alone) as driver:
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}) as driver:
         for _ in range(3000):
             if (run / "run.db-wal").is_file() and recorded(run) > 20:
                 break

@@ -12,7 +12,7 @@ from pathlib import Path
 from torture.breaking import Breaker, Fault
 from torture.cases import Attack, Case, Verdict
 from torture.environments import LOG
-from torture.forking import call_here, run
+from torture.forking import call, run
 from torture.invariants import torn_files
 from torture.kills import LIMIT, resumed
 from torture.scenarios import RESUME, RUN, SCENARIOS, Scenario, Workshop
@@ -54,7 +54,7 @@ def broken(words: list[str], breaker: Breaker, listing: Path | None = None) -> C
     def task() -> int:
         breaker.install()
         try:
-            return call_here(words)
+            return call(words)
         finally:
             if listing is not None:
                 breaker.save(listing)

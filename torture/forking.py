@@ -20,7 +20,6 @@ from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
 MOST_OUTPUT = 2_000_000
-UNSUPERVISED = "COVGAME_UNSUPERVISED"
 
 Task = Sequence[str] | Callable[[], int]
 """The words of a command, or a function that returns an exit code."""
@@ -119,13 +118,8 @@ def start(
     task: Task,
     folder: Path,
     prepare: Callable[[], None] | None = None,
-    *,
-    supervised: bool = True,
 ) -> Started:
-    """Run ``covgame WORDS`` in a folder; ``prepare`` is called in the new process before that.
-
-    Unless it is ``supervised``, there is no process above the one that works.
-    """
+    """Run ``covgame WORDS`` in a folder; ``prepare`` is called in the new process before that."""
     number = len(list(folder.glob(".said-*.out")))
     out, err = folder / f".said-{number}.out", folder / f".said-{number}.err"
     out.touch()
@@ -136,7 +130,6 @@ def start(
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # in the suite's own code they mean nothing
     pid = os.fork()
     if pid == 0:
-        _supervise(supervised)
         _become(task, folder, (out, err), prepare)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     return Started(pid, began, out, err, os.pidfd_open(pid))
@@ -148,18 +141,10 @@ def run(
     *,
     strikes: Sequence[Strike] = (),
     prepare: Callable[[], None] | None = None,
-    supervised: bool = True,
     limit: float = 60.0,
 ) -> Ending:
     """The same, and wait for its end."""
-    return start(task, folder, prepare, supervised=supervised).wait(strikes, limit)
-
-
-def _supervise(wanted: bool) -> None:
-    if wanted:
-        os.environ.pop(UNSUPERVISED, None)
-    else:
-        os.environ[UNSUPERVISED] = "1"
+    return start(task, folder, prepare).wait(strikes, limit)
 
 
 def _become(
@@ -199,21 +184,9 @@ def _become(
         os._exit(code)
 
 
-def call_here(words: Sequence[str]) -> int:
-    """Run a command in this very process; its exit code."""
-    _supervise(False)
-    return call(words)
-
-
 def call(words: Sequence[str]) -> int:
-    """Run a command in this process, or in one below it; its exit code."""
-    from covgame.cli.main import run as command_line
+    """Run a command in this process; its exit code."""
+    from covgame.cli.main import run_command
 
     sys.argv = ["covgame", *words]
-    try:
-        command_line()
-    except SystemExit as leaving:
-        if leaving.code is None:
-            return 0
-        return leaving.code if isinstance(leaving.code, int) else 1
-    return 0
+    return run_command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -30,7 +31,7 @@ class Expected:
     options: tuple[str, ...] = ()
     verb: str = "cover"
     blamed: bool = False  # the answer names the state, the action and the error
-    ends: bool = False  # it takes the process with it; counts follow when the run is opened
+    ends: bool = False  # it ends the process; counts follow when the run is opened
     at_once: bool = False  # it never behaves, in no process
 
     @property
@@ -56,7 +57,15 @@ RAISING = (
     "raises BrokenPipeError",
     "raises BaseException", "recurses", "sys.exit", "exhausts memory",
 )  # fmt: skip
-DYING = ("os._exit", "segfault", "aborts", "SIGKILL")
+DEATHS = {
+    "os._exit": 0,
+    "segfault": -signal.SIGSEGV,
+    "aborts": -signal.SIGABRT,
+    "SIGKILL": -signal.SIGKILL,
+}
+"""How the process ends that such an environment plays in."""
+
+DYING = tuple(DEATHS)
 DYING_OR_STUCK = (*DYING, "hangs", "spins")
 SET_ASIDE = 10_000
 """They break in the middle of episodes that never end for them: nothing to compare with."""
@@ -80,6 +89,7 @@ HARMLESS = (
 
 
 WATCHED = ("--step-timeout", "1")
+ISOLATED = ("--isolate",)
 RECORDED = ("--on-failure", "record")
 AVOIDED = ("--on-failure", "avoid")
 
@@ -87,9 +97,8 @@ AVOIDED = ("--on-failure", "avoid")
 def table() -> list[Expected]:
     """Every environment, and what is promised of it."""
     found = [Expected(how, (FAILED,), blamed=True) for how in (*RAISING, *LYING)]
-    found += [  # SIGKILL may be somebody else's, the first time
-        Expected(how, (FAILED,), blamed=how != "SIGKILL", ends=True) for how in DYING
-    ]
+    found += [Expected(how, (code,), ends=True) for how, code in DEATHS.items()]
+    found += [Expected(how, (DONE,), options=ISOLATED, blamed=True) for how in DYING]
     found += [  # another process behaves for a while, which is enough
         Expected(how, (DONE,), options=WATCHED, blamed=True) for how in DYING_OR_STUCK
     ]
@@ -155,11 +164,12 @@ def one(case: Case) -> Verdict:
 def _mismatch(case: Case, expected: Expected, ending: Ending) -> str | None:
     if ending.late or ending.code not in expected.codes:
         return f"{ending}, expected {expected.codes}"
+    if expected.ends:
+        return next(iter(torn_files(case.folder / RUN)), None)
     problem = complaint(expected.words, ending)
     if problem is not None or ending.code == REFUSED:
         return problem
-    found = torn_files(case.folder / RUN) if expected.ends else problems(case.folder / RUN)
-    if found:
+    if found := problems(case.folder / RUN):
         return found[0]
     answer = json.loads(ending.out)
     held = episodes_in(case.folder / RUN)

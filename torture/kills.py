@@ -52,7 +52,6 @@ def one(case: Case) -> Verdict:
             case.folder,
             strikes=[strike],
             prepare=scenario.prepare,
-            supervised=rng.random() < 0.5,
             limit=LIMIT,
         )
         if ending.code != -signal.SIGKILL or ending.late:

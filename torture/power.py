@@ -119,7 +119,7 @@ def one(case: Case) -> Verdict:
     disk = Disk(case.folder / RUN, number, case.rng, kept)
     ending = run(
         broken(scenario.command, disk), case.folder, prepare=scenario.prepare,
-        supervised=False, limit=LIMIT,
+        limit=LIMIT,
     )  # fmt: skip
     where = f"{name}, call {number}, {'some' if kept else 'nothing'} of what was not certain"
     if ending.code not in (-signal.SIGKILL, scenario.code):

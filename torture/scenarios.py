@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torture.environments import LOG
-from torture.forking import SIGNALS, UNSUPERVISED, Ending, call_here, run
+from torture.forking import SIGNALS, Ending, call, run
 
 OWN = "py:torture.environments:Logged"
 FRAGILE = "py:torture.environments:Fragile"
@@ -254,11 +254,10 @@ def warm_up(workshop: Workshop, scenarios: Sequence[Scenario]) -> None:
         here.mkdir(parents=True)
         os.chdir(here)
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            call_here([*one.words, "--out", RUN, "--quiet", "--max-episodes", "60", "--json"])
+            call([*one.words, "--out", RUN, "--quiet", "--max-episodes", "60", "--json"])
             for words in READERS:
-                call_here([*words, "--quiet", "--json"])
+                call([*words, "--quiet", "--json"])
     os.chdir(before)
     sys.unraisablehook = hook
-    os.environ.pop(UNSUPERVISED, None)
     for name, handler in handlers.items():
         signal.signal(name, handler)

@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.comparison.experiments import Experiment
 from benchmarks.comparison.results import RESULTS, Journal, Result, Row, write_results
 from covgame.errors import BadInput
-from covgame.interruption import SIGNALS, Interruption, end_with
+from covgame.signals import SIGNALS, Interruption, end_with
 
 AHEAD = 2
 """Experiments that wait for each worker: enough that none is idle, few to give up on Ctrl-C."""
@@ -85,7 +85,7 @@ def _one_by_one(
     from benchmarks.comparison.measures import measure
 
     for one in experiments:
-        if interruption.wanted:
+        if interruption.requested:
             return
         yield one, measure(one)
 
@@ -99,7 +99,9 @@ def _side_by_side(
         try:
             yield from _by_workers(pool, experiments, workers, interruption)
         except BrokenProcessPool as error:
-            if not interruption.wanted:  # whoever ends this process may have ended a worker first
+            if (
+                not interruption.requested
+            ):  # whoever ends this process may have ended a worker first
                 raise BadInput(
                     "a worker was killed, as happens when memory runs out; what is done is saved, "
                     "go on by the same command with fewer --workers"
@@ -114,7 +116,7 @@ def _by_workers(
 ) -> Iterator[tuple[Experiment, list[Row]]]:
     waiting, running = list(reversed(experiments)), dict[Future[list[Row]], Experiment]()
     while waiting or running:
-        if interruption.wanted:
+        if interruption.requested:
             _give_up()
             return
         while waiting and len(running) < AHEAD * workers:

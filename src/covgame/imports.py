@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from covgame.errors import BadInput
-from covgame.interruption import OneProcess
+from covgame.signals import OneProcess
 
 PREFIX = "py:"
 

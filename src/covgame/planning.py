@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from covgame import interruption
+from covgame import signals
 from covgame.errors import BadInput, OutOfTime, Row
 from covgame.flow import functionals as complexity
 from covgame.flow import measures
@@ -261,7 +261,7 @@ def _priced(
     ends = time.monotonic() + seconds
     known = cheap_bounds(transitions, target, seconds=seconds / 2)
     try:
-        with interruption.time_limit(ends - time.monotonic()):
+        with signals.time_limit(ends - time.monotonic()):
             return min_flow(transitions, target).combined(known), True
     except OutOfTime:
         return known, False

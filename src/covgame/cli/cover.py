@@ -101,6 +101,7 @@ def cover(
     keep_observations: bool,
     on_failure: OnFailure,
     step_timeout: float | None,
+    isolate: bool,
     workers: int,
     engine: Engine,
     address: str | None,
@@ -135,7 +136,7 @@ def cover(
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, how, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address,
+        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address, isolate,
     )  # fmt: skip
     environment = as_environment(env, horizon, states, actions)
     if target is None:

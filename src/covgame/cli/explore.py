@@ -41,6 +41,7 @@ def explore(
     keep_observations: bool,
     on_failure: OnFailure,
     step_timeout: float | None,
+    isolate: bool,
     epsilon: float,
     delta: float,
     seed: int,
@@ -71,7 +72,7 @@ def explore(
         "explore", epsilon, delta, seed, preset, how, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
         most_states=most_states, keep_observations=keep_observations,
-        on_failure=on_failure, step_timeout=step_timeout,
+        on_failure=on_failure, step_timeout=step_timeout, isolate=isolate,
     )  # fmt: skip
     run = start(
         as_environment(env, horizon, states, actions),

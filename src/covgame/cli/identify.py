@@ -60,6 +60,7 @@ def identify(
     keep_observations: bool,
     on_failure: OnFailure,
     step_timeout: float | None,
+    isolate: bool,
     epsilon: float,
     delta: float,
     seed: int,
@@ -93,7 +94,7 @@ def identify(
         "identify", epsilon, delta, seed, preset, how, max_episodes, scale, suprema, prune,
         as_range(reward_range), None if return_range is None else as_range(return_range),
         most_successors, stage_dependent, most_states, keep_observations,
-        on_failure, step_timeout,
+        on_failure, step_timeout, isolate,
     )  # fmt: skip
     if prune and not quiet:
         say("PruneDataset biases the estimates; what comes out may be far from the best policy")

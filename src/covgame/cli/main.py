@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import os
 import signal
 import sys
+import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import NoReturn
@@ -13,8 +17,7 @@ import click
 
 import covgame
 from covgame.cli.messages import INTERRUPTED, complain, leave_interrupted
-from covgame.cli.supervising import begin, goodbye, supervise
-from covgame.interruption import exit_at_once, heeded
+from covgame.signals import exit_at_once, handled_signals, signal_main_thread
 
 NAMES = (
     "plan",
@@ -31,8 +34,8 @@ NAMES = (
 )
 
 
-COMPLETION = "_COVGAME_COMPLETE"
-"""Set by a shell that asks how a line may go on."""
+SECONDS_TO_EXIT = 5.0
+SECONDS_TO_RETRY = 0.1
 
 
 class Commands(Mapping[str, click.Command]):
@@ -82,60 +85,56 @@ def main(context: click.Context) -> None:
         click.echo(WELCOME)
 
 
-def _stop(_signal: int, _frame: object) -> None:
-    """Being asked to end is the same as Ctrl-C."""
+def run() -> None:
+    """The entry point of ``covgame``."""
+    try:
+        code = run_command()
+    except Exception:  # asked for by --debug
+        traceback.print_exc()
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    exit_at_once(code)
+    # Threads and exit handlers of environments may take some time, but not for ever.
+    timer = threading.Timer(SECONDS_TO_EXIT, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
+    sys.exit(code)
+
+
+def run_command() -> int:
+    """Run the command of ``sys.argv``; its exit code."""
+    for name in handled_signals():
+        signal.signal(name, _interrupt)
+    sys.unraisablehook = _interrupt_again
+    try:
+        _run()
+    except KeyboardInterrupt:  # a second signal, while the first one was being answered
+        code = INTERRUPTED
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    for name in handled_signals():  # the answer is printed; nothing is left to interrupt
+        signal.signal(name, signal.SIG_IGN)
+    return code
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    """SIGTERM and SIGHUP are the same as Ctrl-C."""
     raise KeyboardInterrupt
 
 
-def run() -> None:
-    """The entry point: the work is done by a process below this one, where there can be one."""
-    if COMPLETION not in os.environ:
-        supervise()
-    for name in heeded():
-        signal.signal(name, _stop)
-    sys.unraisablehook = _unless_interrupted
-    try:
-        _attended()
-    except KeyboardInterrupt:  # once more, while the first was being answered
-        _heed_no_more()
-        goodbye(INTERRUPTED)
-        exit_at_once(INTERRUPTED)
-        sys.exit(INTERRUPTED)
-
-
-def _attended() -> None:
-    """Do the work, and have it known how it ended."""
-    try:
-        _run()
-    except SystemExit as end:
-        _heed_no_more()
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        goodbye(code)
-        exit_at_once(code)
-        raise
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # asked for by --debug
-        goodbye(1)
-        raise
-
-
-def _unless_interrupted(what: sys.UnraisableHookArgs) -> None:
-    """Where Python cannot raise anything, Ctrl-C is no news; the process above ends the work."""
-    if not isinstance(what.exc_value, KeyboardInterrupt):
+def _interrupt_again(what: sys.UnraisableHookArgs) -> None:
+    """Raise ``KeyboardInterrupt`` once more if it came where Python cannot raise anything."""
+    if isinstance(what.exc_value, KeyboardInterrupt):
+        _thread.start_new_thread(signal_main_thread, (signal.SIGINT, SECONDS_TO_RETRY))
+    else:
         sys.__unraisablehook__(what)
 
 
-def _heed_no_more() -> None:
-    """All is saved and said; who asks again to stop gets no other answer."""
-    for name in heeded():
-        signal.signal(name, signal.SIG_IGN)
-
-
 def _run() -> NoReturn:
-    """Click's own complaints become one sentence, too."""
+    """Turn click's own complaints into one sentence, too."""
     try:
-        begin()
         sys.exit(main(standalone_mode=False))
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "covgame"

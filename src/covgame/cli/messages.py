@@ -28,6 +28,8 @@ ANSWERED = "covgame.answered"
 """Whether the command has given its answer."""
 
 
+Answer = dict[str, Any]
+
 PROCESS = "covgame.process"
 """The process of the command: children that foreign code has forked give no answers."""
 
@@ -59,21 +61,39 @@ def complain(sentence: str, code: int) -> NoReturn:
 
 
 def leave_interrupted() -> NoReturn:
-    """End a command that has no answer yet: one sentence, and an object where one is due."""
+    """End a command that was interrupted before it had an answer."""
     say("interrupted")
     context = click.get_current_context(silent=True)
-    if context is None or not context.meta.get(ANSWERED):
-        answer_interrupted()
+    if "--json" in sys.argv and (context is None or not context.meta.get(ANSWERED)):
+        with contextlib.suppress(OSError):
+            print_json(interrupted_answer(sys.argv[1]))
     sys.exit(INTERRUPTED)
 
 
-def answer_interrupted() -> None:
-    """The JSON object of a command that was interrupted before it had anything to say."""
-    from covgame.runs.unbegun import interrupted_answer
+OPEN: dict[str, dict[str, Any]] = {
+    "cover": {
+        "covered": False,
+        **dict.fromkeys(("uncovered", "unreachable", "min_episodes", "min_episodes_is", "ratio")),
+    },
+    "explore": dict.fromkeys(("certified_error", "phases")),
+    "identify": dict.fromkeys(("certified_gap", "value_lower", "value_upper", "policy", "phases")),
+}
+"""By command: what its answer says as long as there are no data."""
 
-    if "--json" in sys.argv:
-        with contextlib.suppress(OSError):
-            print_json(interrupted_answer(sys.argv[1]))
+
+def interrupted_answer(command: str, episodes: int | None = 0, run: str | None = None) -> Answer:
+    """The JSON answer of a command that was interrupted before its run was opened.
+
+    Args:
+        command: ``"cover"``, ``"explore"`` and so on.
+        episodes: Of the run; None if it has not been read.
+        run: The folder of the run, if there is one.
+    """
+    why = "stopped_by" if command in ("explore", "identify") else "stopped"
+    if command not in OPEN:
+        return {why: "interrupted"}
+    rest: Answer = {"failure": None, "failures": [], "run": run}
+    return {"episodes": episodes, **OPEN[command], why: "interrupted", **rest}
 
 
 def answer_with(text: str) -> None:
@@ -174,6 +194,6 @@ def show(page: str) -> None:
     answer_with(plain_page(page))
 
 
-def print_json(answer: dict[str, Any]) -> None:
+def print_json(answer: Answer) -> None:
     """The one JSON object of ``--json``."""
     answer_with(json.dumps(answer, allow_nan=False))

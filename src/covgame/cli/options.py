@@ -19,8 +19,8 @@ from covgame.cli.messages import (
     warnings_as_messages,
 )
 from covgame.errors import BadInput
-from covgame.interruption import OneProcess
 from covgame.mdp.families import FAMILIES
+from covgame.signals import OneProcess
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -141,13 +141,20 @@ def reading_options(command: Command) -> Command:
 
 
 def failure_options(command: Command, *, resumed: bool = False) -> Command:
-    """``--on-failure`` and ``--step-timeout``: what to do about environments that fail."""
+    """``--on-failure``, ``--step-timeout`` and ``--isolate``, for environments that fail."""
     for option in (
+        click.option(
+            "--isolate",
+            is_flag=True,
+            default=None if resumed else False,
+            help="Run ENV in a worker process, which is replaced when it dies; implied by "
+            "--step-timeout.",
+        ),
         click.option(
             "--step-timeout",
             type=float,
             metavar="SECONDS",
-            help="Time limit of a step. ENV then runs in a process of its own, which is replaced "
+            help="Time limit of a step. ENV then runs in a worker process, which is replaced "
             "when it hangs or dies.",
         ),
         click.option(

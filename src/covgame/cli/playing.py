@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from covgame.cli.messages import DEBUG, INTERRUPTED, print_json, say, say_lines, say_unless, show
+from covgame.cli.messages import (
+    ANSWERED,
+    DEBUG,
+    INTERRUPTED,
+    Answer,
+    interrupted_answer,
+    print_json,
+    say,
+    say_lines,
+    say_unless,
+    show,
+)
 from covgame.cli.progress import watch
-from covgame.cli.supervising import works_on
-from covgame.errors import SolverFailed
+from covgame.errors import CovgameError, SolverFailed
 from covgame.runs.cover import solved_as_asked
 from covgame.runs.coverage import Coverage
+from covgame.runs.opening import command_of, load_without_code
 from covgame.runs.run import Run
 
 EXIT_CODES = {
@@ -30,22 +42,29 @@ UNSEEN = "a state of the target never appeared; all is saved"
 
 def finish(run: Run, as_json: bool, quiet: bool, report: bool) -> NoReturn:
     """Play a run to its end, print the answer, and exit as the contract says."""
-    works_on(run.path)
-    say_unless(quiet, run.notice)
-    if run.stopped is None:
-        try:
+    try:
+        say_unless(quiet, run.notice)
+        if run.stopped is None:
             watch(run, report=report, quiet=quiet)
-        except KeyboardInterrupt:
-            _break_off(run, as_json, quiet)
-    if isinstance(run, Coverage):
-        _solve(run, quiet)
-    if as_json:
-        print_json(run.to_dict())
-    else:
-        show(run.to_text())
-    if report:
-        say_unless(quiet, f"wrote {run.report()}")
+        if isinstance(run, Coverage):
+            _solve(run, quiet)
+        if as_json:
+            print_json(run.to_dict())
+        else:
+            show(run.to_text())
+        if report:
+            say_unless(quiet, f"wrote {run.report()}")
+    except KeyboardInterrupt:
+        _break_off(run, as_json, quiet)
     leave(run, quiet)
+
+
+def leave_unopened(path: Path, as_json: bool) -> NoReturn:
+    """Exit where ``resume`` was interrupted before the run was open."""
+    say("interrupted; nothing is lost")
+    if as_json:
+        print_json(_minimal_answer(path))
+    sys.exit(INTERRUPTED)
 
 
 def _solve(run: Coverage, quiet: bool) -> None:
@@ -64,13 +83,26 @@ def _solve(run: Coverage, quiet: bool) -> None:
 
 
 def _break_off(run: Run, as_json: bool, quiet: bool) -> NoReturn:
-    """Whoever asks twice does not wait: what is in memory may be half done, the files are not."""
-    if as_json and run.path is not None:
-        from covgame.runs.aftermath import answer_from_files
-
-        print_json(answer_from_files(run.path, "interrupted", None))
+    """Exit after a second signal; memory may be half done, so the answer is read from the files."""
+    answered = click.get_current_context().meta.get(ANSWERED)
+    if as_json and not answered and run.path is not None:
+        print_json(_answer_from_folder(run.path))
     say_unless(quiet, f"interrupted; everything is saved, go on with: {run.resume_command}")
     sys.exit(INTERRUPTED)
+
+
+def _answer_from_folder(path: Path) -> Answer:
+    """The answer of an interrupted run, read anew without any code of its environment."""
+    try:
+        run = load_without_code(path)
+    except CovgameError:
+        return _minimal_answer(path)
+    run.stopped = "interrupted"
+    return run.to_dict(solve=False) if isinstance(run, Coverage) else run.to_dict()
+
+
+def _minimal_answer(path: Path) -> Answer:
+    return interrupted_answer(command_of(path), episodes=None, run=str(path))
 
 
 def _around(run: Run) -> str:

@@ -13,9 +13,8 @@ from covgame.cli.options import (
     report_option,
     worker_options,
 )
-from covgame.cli.playing import finish
+from covgame.cli.playing import finish, leave_unopened
 from covgame.cli.progress import recount_lines
-from covgame.cli.supervising import works_on
 from covgame.failures import OnFailure
 from covgame.runs.opening import take_up
 from covgame.runs.settings import Changes, Engine
@@ -39,6 +38,7 @@ def resume(
     env: str | None,
     on_failure: OnFailure | None,
     step_timeout: float | None,
+    isolate: bool | None,
     workers: int | None,
     engine: Engine | None,
     address: str | None,
@@ -54,8 +54,10 @@ def resume(
       covgame resume runs/py-mine-Env-1 --trust
       covgame resume runs/py-mine-Env-1 --trust --workers 16 --max-episodes 100000
     """
-    works_on(run)
-    changes = Changes(max_episodes, on_failure, step_timeout, workers, engine, address)
+    changes = Changes(max_episodes, on_failure, step_timeout, workers, engine, address, isolate)
     on_recount = (lambda told, recorded: None) if quiet else recount_lines()
-    taken_up = take_up(run, changes, env=env, trust=trust, on_recount=on_recount)
+    try:
+        taken_up = take_up(run, changes, env=env, trust=trust, on_recount=on_recount)
+    except KeyboardInterrupt:
+        leave_unopened(run, as_json)
     finish(taken_up, as_json, quiet, report)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from covgame import interruption
+from covgame import signals
 from covgame.flow.min_flow import GOOD_GAP, MinFlow, certify, flow_policy, nothing_to_do
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
@@ -69,7 +69,7 @@ def _played(play: _Play, rounds: int, ends: float) -> MinFlow:
     """The best that the averages prove at any of the looks at them."""
     best = play.first_look()
     for round_ in range(1, last_look(rounds) + 1):
-        interruption.check()
+        signals.check()
         play.round(round_)
         late = time.monotonic() > ends
         if last_look(round_) == round_ or late:

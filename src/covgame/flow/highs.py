@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covgame import interruption
+from covgame import signals
 from covgame.errors import Infeasible, SolverFailed
 from covgame.flow.polytope import SparseColumns
 from covgame.types import FloatArray, IntArray
@@ -53,10 +53,10 @@ OPTIONS: dict[Method, dict[str, Any]] = {
 
 
 LARGE = 2_000
-"""From so many columns on a program may take so long that somebody wants to stop it."""
+"""Programs with at least this many columns run in a thread, so that they can be cancelled."""
 
 SLICE = 0.05
-SECONDS_TO_GIVE_IN = 0.5
+SECONDS_TO_CANCEL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +104,8 @@ class Solver:
         """Solve, from where the last answer was if the method can start anywhere."""
         import highspy
 
-        interruption.check()
-        left = interruption.seconds_left()
+        signals.check()
+        left = signals.seconds_left()
         _require_ok(self.highs.setOptionValue("time_limit", min(self.seconds, left)), "time_limit")
         if len(self.program.cost) < LARGE or not (_hears_signals() or left < np.inf):
             self.highs.run()
@@ -113,7 +113,7 @@ class Solver:
             self._run_watched()
         status = self.highs.getModelStatus()
         if status == highspy.HighsModelStatus.kTimeLimit:
-            interruption.check()
+            signals.check()
         if status in (
             highspy.HighsModelStatus.kInfeasible,
             highspy.HighsModelStatus.kUnboundedOrInfeasible,
@@ -133,23 +133,30 @@ class Solver:
         )
 
     def _run_watched(self) -> None:
-        """Solve in another thread, while this one hears Ctrl-C and looks at the clock.
+        """Solve in a thread, while this one handles signals and the time limit.
 
-        Simplex and interior point ask now and then whether to go on. The first-order method and
-        crossover do not: then the thread is left behind, and ends with the process, or with its
-        time limit.
+        Simplex and interior point can be cancelled. Presolve, crossover and the first-order method
+        cannot: their thread is left behind and ends with the process or its own time limit.
         """
         if not self.highs.HandleUserInterrupt:
             self.highs.HandleUserInterrupt = True
-        self.highs.startSolve()
+        # Not startSolve, whose lock all solvers share: a thread left behind would hold it.
+        thread = threading.Thread(target=self._run_in_thread, daemon=True)
         try:
-            while not self.highs.wait(SLICE)[0]:
-                interruption.check()
+            thread.start()
+            while thread.is_alive():
+                signals.check()
+                thread.join(SLICE)
         except BaseException:
             self.highs.cancelSolve()
-            if not self.highs.wait(SECONDS_TO_GIVE_IN)[0]:
-                interruption.leave_behind()
+            thread.join(SECONDS_TO_CANCEL)
+            if thread.is_alive():
+                signals.leave_behind()
             raise
+
+    def _run_in_thread(self) -> None:
+        self.highs.run()
+        self.highs.resetGlobalScheduler(False)  # the thread ends, and its scheduler with it
 
     def change_costs(self, columns: IntArray, costs: FloatArray) -> None:
         """Other costs for some columns."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from covgame import interruption
+from covgame import signals
 from covgame.arrays import sum_by_index
 from covgame.errors import Infeasible, Row, SolverFailed
 from covgame.flow import stagewise
@@ -114,7 +114,7 @@ def min_flow(transitions: Transitions, target: Target) -> MinFlow:
     """The minimum flow of a target (eq. min_flow_problem), certified.
 
     Raises ``UnreachableTarget`` if a required cell cannot be reached by any policy, and within
-    ``interruption.time_limit`` also ``OutOfTime``.
+    ``signals.time_limit`` also ``OutOfTime``.
     """
     check_reachable(target, transitions)
     if len(target) == 0:
@@ -291,7 +291,7 @@ def _flow_to_what_is_missed(
     gained = target.collected(proposed)
     mixed = np.zeros_like(proposed)
     for round_ in range(REPAIR_ROUNDS):
-        interruption.check()
+        signals.check()
         visits = episodes * (gained + REPAIR_SHARE * target.collected(mixed))
         need = target.counts / np.maximum(visits, TINY)
         missed = need > 1 + GOOD_GAP / 2
@@ -361,7 +361,7 @@ class ScaledProgram:
     def of(cls, transitions: Transitions, target: Target) -> ScaledProgram:
         """The program of a target on a kernel."""
         polytope = flow_polytope(transitions)
-        interruption.check()
+        signals.check()
         return cls(target, polytope, dp.reach_bound(transitions))
 
     def _columns_of_cell_rows(self) -> IntArray:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covgame import interruption
+from covgame import signals
 from covgame.arrays import sum_by_index, sum_by_segment
 from covgame.errors import SolverFailed
 from covgame.flow.blas import one_thread
@@ -72,7 +72,7 @@ def iterates(program: LinearProgram, blocks: IntArray) -> Iterator[Answer]:
     # Far inside: an infeasible start close to a bound takes many short steps.
     x, y, z = np.full(len(cost), START), np.zeros(len(wanted)), np.ones(len(cost))
     for iteration in range(MOST_ITERATIONS):
-        interruption.check()
+        signals.check()
         primal_error = wanted - newton.times(x)
         dual_error = cost - newton.transposed_times(y) - z
         value, bound = fixed_cost + cost @ x, fixed_cost + wanted @ y
@@ -186,7 +186,7 @@ class _NormalEquations:
 
         self.factors: list[_Factor] = []
         for h in range(stages):
-            interruption.check()
+            signals.check()
             low, high = self.blocks[h], self.blocks[h + 1]
             before = self.blocks[max(h - 1, 0)]
             rows = slice(self.row_start[h], self.row_start[h + 1])

@@ -18,7 +18,7 @@ PLAIN = (
     *("on_failure", "step_timeout"),
 )
 RANGES = ("reward_range", "return_range")
-SWITCHES = ("stage_dependent", "prune", "keep_observations")
+SWITCHES = ("stage_dependent", "prune", "keep_observations", "isolate")
 ALWAYS = ("epsilon", "seed")
 
 

@@ -51,6 +51,7 @@ def cover(
     keep_observations: bool = False,
     on_failure: OnFailure = "stop",
     step_timeout: float | None = None,
+    isolate: bool = False,
     exact_bound: bool = False,
     workers: int = 1,
     engine: Engine = "local",
@@ -94,8 +95,9 @@ def cover(
             end of the episode and goes on; ``"avoid"`` as well, and does not take
             that action in that state again. ``run.failures``
             lists what failed, and how to get there.
-        step_timeout: Seconds that a step or reset may take. The environment then plays in a process
-            of its own, which is replaced when it hangs or dies.
+        step_timeout: Seconds that a step or reset may take. The environment then runs in a worker
+            process, which is replaced when it hangs or dies.
+        isolate: Run the environment in a worker process also without ``step_timeout``.
         exact_bound: Compute the lower bound phi* exactly, a linear program over all cells, also
             where that takes longer than a second or two; otherwise ``run.min_episodes`` is a
             certified bound below it there.
@@ -135,7 +137,7 @@ def cover(
     """
     settings = CoverSettings(
         seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address,
+        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address, isolate,
     )  # fmt: skip
     check_has_folder(settings, out)
     if target is None:

@@ -54,6 +54,7 @@ def explore(
     keep_observations: bool = False,
     on_failure: OnFailure = "stop",
     step_timeout: float | None = None,
+    isolate: bool = False,
     force: bool = False,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
@@ -96,8 +97,9 @@ def explore(
             other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
             end of the episode and goes on. ``run.failures``
             lists what failed, and how to get there.
-        step_timeout: Seconds that a step or reset may take. The environment then plays in a process
-            of its own, which is replaced when it hangs or dies.
+        step_timeout: Seconds that a step or reset may take. The environment then runs in a worker
+            process, which is replaced when it hangs or dies.
+        isolate: Run the environment in a worker process also without ``step_timeout``.
         force: Begin also what will not end in a lifetime.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
@@ -132,7 +134,7 @@ def explore(
         "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
         most_successors=most_successors, stage_dependent=stage_dependent,
         most_states=most_states, keep_observations=keep_observations,
-        on_failure=on_failure, step_timeout=step_timeout,
+        on_failure=on_failure, step_timeout=step_timeout, isolate=isolate,
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
@@ -165,6 +167,7 @@ def identify(
     keep_observations: bool = False,
     on_failure: OnFailure = "stop",
     step_timeout: float | None = None,
+    isolate: bool = False,
     force: bool = False,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
@@ -208,8 +211,9 @@ def identify(
             other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
             end of the episode and goes on. ``run.failures``
             lists what failed, and how to get there.
-        step_timeout: Seconds that a step or reset may take. The environment then plays in a process
-            of its own, which is replaced when it hangs or dies.
+        step_timeout: Seconds that a step or reset may take. The environment then runs in a worker
+            process, which is replaced when it hangs or dies.
+        isolate: Run the environment in a worker process also without ``step_timeout``.
         force: Begin also what will not end in a lifetime.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
@@ -243,7 +247,7 @@ def identify(
     settings = LearnSettings(
         "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
         reward_range, return_range, most_successors, stage_dependent, most_states,
-        keep_observations, on_failure, step_timeout,
+        keep_observations, on_failure, step_timeout, isolate,
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)

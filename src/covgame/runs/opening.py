@@ -21,7 +21,12 @@ from covgame.runs.cover import solved_as_asked
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.run import Run
-from covgame.runs.saving import ask_for_trust, foreign_code, newer_notice
+from covgame.runs.saving import (
+    absent_environment,
+    ask_for_trust,
+    foreign_code,
+    newer_notice,
+)
 from covgame.runs.settings import Changes
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.folder import RunFolder
@@ -81,6 +86,19 @@ def load(
     )  # fmt: skip
 
 
+def load_without_code(path: str | Path) -> Run:
+    """Open a run for reading; neither Gymnasium nor code that the folder names is imported."""
+    folder = RunFolder.open(path)
+    foreign = str(folder.config.get("environment")).startswith(("gym:", "py:"))
+    env = absent_environment(folder) if foreign and not folder.config.get("model") else None
+    return load(path, env=env)
+
+
+def command_of(path: str | Path) -> str:
+    """The command that made a run: ``cover``, ``explore`` or ``identify``."""
+    return str(RunFolder.open(path).manifest.get("command", "cover"))
+
+
 def _loaded(
     folder: RunFolder,
     changes: Changes,
@@ -117,6 +135,7 @@ def resume(
     target: Request | None = None,
     on_failure: OnFailure | None = None,
     step_timeout: float | None = None,
+    isolate: bool | None = None,
     workers: int | None = None,
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
@@ -135,6 +154,7 @@ def resume(
             as one goes: their groups are not known beforehand.
         on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
         step_timeout: From now on, in seconds (see ``covgame.cover``).
+        isolate: From now on (see ``covgame.cover``).
         workers: From now on, so many at once (see ``covgame.cover``).
         trust: Import the code that the folder names (``py:module:name``): say so if the run is
             yours, or you have looked at that code.
@@ -158,7 +178,7 @@ def resume(
         (False, True)
     """
     run = take_up(
-        path, Changes(max_episodes, on_failure, step_timeout, workers),
+        path, Changes(max_episodes, on_failure, step_timeout, workers, isolate=isolate),
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
     if run.notice:
@@ -206,6 +226,10 @@ def learnt_model(path: str | Path) -> LearntModel:
         BadInput: The folder holds no run, or nothing was saved yet.
     """
     folder = RunFolder.open(path)
+    if not folder.load_result():  # killed: the saved state may be behind the recorded episodes
+        run = load(path)
+        if run.n_episodes:
+            return run.model
     arrays = folder.load_arrays()
     if arrays is None:
         raise BadInput(f"{path} has learnt nothing yet: it was stopped before anything was saved")

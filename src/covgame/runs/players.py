@@ -69,6 +69,7 @@ def _team_player(run: Coverage) -> TeamPlayer:
             keep_observations=settings.keep_observations,
             on_failure=settings.on_failure,
             seconds=settings.step_timeout,
+            isolate=settings.isolate,
         ),
         settings.workers,
         len(source.stepper.actions),

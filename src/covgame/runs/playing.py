@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
-from covgame.interruption import Indivisible, Interruption, OneProcess
 from covgame.pac.tasks import Task
 from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
@@ -23,6 +22,7 @@ from covgame.players.stepped import SteppedPlayer
 from covgame.runs.players import Player, external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
+from covgame.signals import AtomicSection, Interruption, OneProcess
 from covgame.sources.external import ExternalSource
 from covgame.workers.player import TeamPlayer
 
@@ -45,12 +45,12 @@ def play(run: AnyRun) -> Generator[AnyRun]:
     """
     run.environment.require_playable()
     run.stopped, recorder = None, None
-    one_step, process = Indivisible(), OneProcess()
+    one_step, process = AtomicSection(), OneProcess()
     with Interruption() as interruption:
         try:
             recorder = recorder_for(run)
             _have_failures_noted(run, recorder)
-            while not (run.budget_left == 0 or interruption.wanted):
+            while not (run.budget_left == 0 or interruption.requested):
                 with one_step:
                     task = run.current_task()
                 if task is None:
@@ -65,6 +65,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
             run.fail(error)
         finally:
             process.check(sys.exc_info()[1])
+            interruption.stopping()
             _let_go(run)
             _put_away(run, recorder, whole=not one_step.broken)
 
@@ -96,7 +97,7 @@ def _save_what_is_known(run: Run) -> None:
 
 
 def _blocks(
-    run: Run, recorder: Recorder | None, interruption: Interruption, one_step: Indivisible
+    run: Run, recorder: Recorder | None, interruption: Interruption, one_step: AtomicSection
 ) -> Generator[None]:
     """The blocks of a task, until it is over or something stops it."""
     task = run.task
@@ -117,13 +118,13 @@ def _blocks_of(
     task: Task,
     recorder: Recorder | None,
     interruption: Interruption,
-    one_step: Indivisible,
+    one_step: AtomicSection,
 ) -> Generator[None]:
     """Play block after block, and write each down."""
     if recorder and isinstance(player, SteppedPlayer | PolicyStepped | BatchedPlayer):
         player.note = partial(_note, run, recorder)
     size = FIRST_BLOCK
-    while not (task.over or run.budget_left == 0 or interruption.wanted):
+    while not (task.over or run.budget_left == 0 or interruption.requested):
         began = time.monotonic()
         limits = [
             None if run.by_counts else size,
@@ -139,12 +140,12 @@ def _blocks_of(
                 recorder.add(block)
         size = next_size(size, time.monotonic() - began)
         if isinstance(getattr(player, "failure", None), KeyboardInterrupt):
-            interruption.wanted = True  # an environment has heard Ctrl-C, or plays at it
+            interruption.requested = True  # raised within a step, perhaps by the environment
         yield
 
 
 def _have_failures_noted(run: Run, recorder: Recorder | None) -> None:
-    """What fails is written down at once, and what is being played in case that it ends us."""
+    """Have failures recorded at once."""
     source = run.source
     if recorder is None or not isinstance(source, ExternalSource):
         return
@@ -159,7 +160,7 @@ def _have_failures_noted(run: Run, recorder: Recorder | None) -> None:
 def _let_go(run: Run) -> None:
     """Nothing is noted any more, and no process waits for the next step."""
     if isinstance(run.source, ExternalSource):
-        run.source.set_aside, run.source.watch = run.source.failures.add, None
+        run.source.set_aside = run.source.failures.add
         run.source.close()
 
 

@@ -72,6 +72,11 @@ class Settings(Protocol):
         """Seconds that a step may take."""
         ...
 
+    @property
+    def isolate(self) -> bool:
+        """Whether to step the environment in a worker process."""
+        ...
+
 
 @dataclass(frozen=True)
 class Outlook:

@@ -82,7 +82,9 @@ def care_of(settings: Settings, folder: RunFolder | None = None) -> Care:
         from covgame.storage.reading import StepTables
 
         failures = folder.load_failures(StepTables(folder).n_episodes)
-    return Care(settings.on_failure, settings.step_timeout, Failures(failures))
+    return Care(
+        settings.on_failure, settings.step_timeout, Failures(failures), isolate=settings.isolate
+    )
 
 
 def foreign_code(

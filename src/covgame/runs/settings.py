@@ -48,6 +48,7 @@ class Changes:
     workers: int | None = None
     engine: Engine | None = None
     address: str | None = None
+    isolate: bool | None = None
 
     def over(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a run with these changes."""
@@ -78,6 +79,7 @@ class CoverSettings:
     workers: int = 1  # that play at once
     engine: Engine = "local"  # where: processes on this machine, or Ray's actors
     address: str | None = None  # of Ray's cluster; None: one of its own
+    isolate: bool = False  # step the environment in a worker process
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)
@@ -166,6 +168,7 @@ class LearnSettings:
     keep_observations: bool = False  # as they were shown, beside the numbers of states
     on_failure: OnFailure = "stop"  # of the environment
     step_timeout: float | None = None  # seconds that a step may take
+    isolate: bool = False  # step the environment in a worker process
 
     def __post_init__(self) -> None:
         check_common(self.seed, self.delta, self.max_episodes)

@@ -47,15 +47,15 @@ class Care:
     on_failure: OnFailure = "stop"
     seconds: float | None = None  # that a step may take; None: as long as it likes
     failures: Failures = field(default_factory=Failures)  # those that are known already
-    apart: bool = False  # in a process of its own, in any case
+    isolate: bool = False  # step it in a worker process, also without a time limit
 
     @property
     def isolates(self) -> bool:
-        """Whether it plays in a process of its own: it may hang, or has ended a process before.
+        """Whether to step it in a worker process: asked for, or it has ended a worker before.
 
-        Where that is not possible, a run goes on in this process, as it began.
+        The latter only where worker processes are possible.
         """
-        asked = self.apart or self.seconds is not None
+        asked = self.isolate or self.seconds is not None
         return asked or (CAN_BE_APART and self.failures.any_death)
 
 

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from covgame.errors import EnvironmentFailed, EpisodeFailed, PremiseBroken
 from covgame.failures import ATTEMPTS, Failure, Failures, OnFailure
 from covgame.game.game import Revise
 from covgame.imports import said
-from covgame.interruption import OneProcess
 from covgame.names import Names
 from covgame.plain import sentence
 from covgame.rng import episode_seed, uniforms
+from covgame.signals import OneProcess
 from covgame.sources.isolated import IsolatedStepper
 from covgame.sources.masks import Masks
 from covgame.sources.observations import Keeper, handed_over, keeper_of, stored_space
@@ -44,22 +44,6 @@ class Pay:
 
     rewards: tuple[float, float] | None = None  # of a step
     most: float | None = None  # of an episode in all
-
-
-class Watch(Protocol):
-    """Is told how an episode goes, so that somebody knows if the process does not live on."""
-
-    def begin(self, episode: int, attempt: int, seed: int) -> None:
-        """An episode begins."""
-        ...
-
-    def step(self, state: int, action: int) -> None:
-        """An action is about to be taken."""
-        ...
-
-    def end(self) -> None:
-        """The episode is over."""
-        ...
 
 
 @dataclass
@@ -97,7 +81,6 @@ class ExternalSource:
         self.on_failure: OnFailure = "stop"
         self.failures = Failures()
         self.set_aside: Callable[[Failure], None] = self.failures.add
-        self.watch: Watch | None = None
         self.visits_of: Callable[[int, int], int] = lambda state, action: 0
         self.number_of: Callable[[int], int] = int  # in the run, of an episode of a task
         self.process = OneProcess()
@@ -190,8 +173,6 @@ class ExternalSource:
         if policy.is_stochastic:
             numbers = uniforms(own, STREAM, episode, self.horizon).tolist()
         try:
-            if self.watch is not None:
-                self.watch.begin(number, attempt, seed)
             with self.process:
                 return self._play(policy, seed, numbers, revise, taken)
         except KeyboardInterrupt:
@@ -200,9 +181,6 @@ class ExternalSource:
             raise PremiseBroken(f"the environment failed in episode {number}: {error}") from error
         except BaseException as error:  # also sys.exit: an environment does not end a run
             return self._failed(error, Failure(number, attempt, seed, "", tuple(taken.path)), taken)
-        finally:
-            if self.watch is not None:
-                self.watch.end()
 
     def _failed(self, error: BaseException, failure: Failure, taken: _Unfinished) -> Episode:
         """Note a failure; the episode ends there, is to be tried again, or was the last."""
@@ -233,11 +211,6 @@ class ExternalSource:
         """Say what to do when it fails, and what is known of earlier failures."""
         self.on_failure, self.failures = on_failure, failures
         self.set_aside = failures.add
-
-    @property
-    def isolated(self) -> bool:
-        """Whether the environment plays in a process of its own."""
-        return isinstance(self.stepper, IsolatedStepper)
 
     def close(self) -> None:
         """Let go of what it holds, such as a process; it may be played again."""
@@ -284,7 +257,7 @@ class ExternalSource:
     ) -> Episode:
         drawn, step, paid = policy.is_stochastic, self.stepper.step, self.pay.rewards
         observation, mask = self.stepper.reset(seed)
-        path, steps, watch = taken.path, taken.steps, self.watch
+        path, steps = taken.path, taken.steps
         keep, kept = self.keep, taken.kept  # kept at once: the next step may write over it
         if keep is not None:
             kept.append(keep(observation))
@@ -298,8 +271,6 @@ class ExternalSource:
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
             path.append((state, action))
             self.process.check()  # a forked child must not write to the files of the run
-            if watch is not None:
-                watch.step(state, action)
             observation, earned, terminated, truncated, mask = step(action)
             reward = _checked_reward(earned, paid)
             if keep is not None:

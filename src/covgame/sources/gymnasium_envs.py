@@ -11,11 +11,11 @@ import numpy as np
 
 from covgame.arrays import sum_by_index
 from covgame.errors import BadInput
-from covgame.interruption import OneProcess
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.memory import require_room
 from covgame.names import Names
+from covgame.signals import OneProcess
 from covgame.sources.options import parse_options
 from covgame.sources.spaces import ACTION_NAMES
 from covgame.sources.steppers import innermost

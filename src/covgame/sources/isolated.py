@@ -164,7 +164,7 @@ def start_of(
     """How to start the process: by the environment's name if it has one, or else as a copy."""
     if os.name == "nt":
         raise BadInput(
-            "a process of its own for the environment (--step-timeout) needs Linux or macOS"
+            "a worker process for the environment (--step-timeout, --isolate) needs Linux or macOS"
         )
     return by_copy(opener) if name is None else by_name(name, horizon, reading)
 

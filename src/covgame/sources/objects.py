@@ -11,7 +11,7 @@ from typing import Any
 
 from covgame.errors import BadInput
 from covgame.imports import PREFIX, find, said
-from covgame.interruption import OneProcess
+from covgame.signals import OneProcess
 from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.options import parse_options
 from covgame.sources.states import DiscoveredStates, States

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from covgame.interruption import OneProcess, end_with
+from covgame.signals import OneProcess, end_with
 
 Opened = tuple[Any, Any]
 """(how to step it, what maps its observations or None)."""

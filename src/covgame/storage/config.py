@@ -73,6 +73,7 @@ class CoverConfig(BaseModel):
     keep_observations: Annotated[bool, Field(strict=True)] = False
     on_failure: Literal["stop", "record", "avoid"] = "stop"
     step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
+    isolate: Annotated[bool, Field(strict=True)] = False
     exact_bound: Annotated[bool, Field(strict=True)] = False
     workers: Positive = 1
     engine: Literal["local", "ray"] = "local"
@@ -109,6 +110,7 @@ class LearnConfig(BaseModel):
     keep_observations: Annotated[bool, Field(strict=True)] = False
     on_failure: Literal["stop", "record", "avoid"] = "stop"
     step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
+    isolate: Annotated[bool, Field(strict=True)] = False
     observation_space: dict[str, Any] | None = None
     action_space: dict[str, Any] | None = None
     action_values: list[Any] | None = None

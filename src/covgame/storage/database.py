@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput, CovgameWarning, StorageFailed
-from covgame.interruption import OneProcess
+from covgame.signals import OneProcess
 from covgame.storage import files
 
 NAME = "run.db"

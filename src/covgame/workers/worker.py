@@ -37,6 +37,7 @@ class Recipe:
     keep_observations: bool = False
     on_failure: OnFailure = "stop"
     seconds: float | None = None  # that a step may take
+    isolate: bool = False
     path: Sequence[str] = field(default_factory=lambda: tuple(sys.path))
 
     @classmethod
@@ -55,7 +56,7 @@ class Recipe:
             environment = make(self.name, self.horizon, states=self.states, actions=self.actions)
         # What to do about a failure that counts as an episode is for who plans to decide.
         on_failure: OnFailure = "stop" if self.on_failure == "stop" else "record"
-        care = Care(on_failure, self.seconds, apart=apart)
+        care = Care(on_failure, self.seconds, isolate=apart or self.isolate)
         source = environment.open(0, keep_observations=self.keep_observations, care=care)
         if not isinstance(source, ExternalSource):
             raise EnvironmentFailed(f"{environment.name} is simulated, and needs no workers")
