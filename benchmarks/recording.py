@@ -102,4 +102,6 @@ if __name__ == "__main__":
         measure(*CASES[0], rounds=3)
         measure_modes(rounds=1)
     else:
-        _results.write("recording", [*(measure(*case, rounds=ROUNDS) for case in CASES), measure_modes(5)])
+        _results.write(
+            "recording", [*(measure(*case, rounds=ROUNDS) for case in CASES), measure_modes(5)]
+        )

@@ -25,6 +25,7 @@ from covgame.flow import highs
 from covgame.flow.highs import LinearProgram, Method, Solver
 from covgame.flow.polytope import SparseColumns
 from covgame.signals import Interruption
+from tests.rundb import result_of
 from tests.test_cli import FOREVER, covgame
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends POSIX signals")
@@ -158,7 +159,7 @@ def test_one_signal_stops_in_good_order(place: Path) -> None:
     code, out, err = ended(process)
     assert code == 130, err
     assert json.loads(out)["stopped"] == "interrupted"
-    saved = json.loads((place / "run" / "result.json").read_text())
+    saved = result_of(place / "run")
     assert saved["episodes"] == json.loads(out)["episodes"]
 
 
@@ -196,7 +197,7 @@ def test_the_second_signal_is_raised_in_the_step(
     with pytest.raises(KeyboardInterrupt):
         cg.cover(env, "uniform:9", out=tmp_path)
     assert env.went_on == 1
-    answer = json.loads((tmp_path / "result.json").read_text())
+    answer = result_of(tmp_path)
     assert (answer["episodes"], answer["stopped"]) == (2, "interrupted")
 
 
@@ -209,7 +210,7 @@ def test_after_the_grace_period_the_step_is_interrupted(
     env = Signalling(signal.SIGTERM, catches=catches)
     with pytest.raises(KeyboardInterrupt):
         cg.cover(env, "uniform:9", out=tmp_path)
-    assert json.loads((tmp_path / "result.json").read_text())["episodes"] == 2
+    assert result_of(tmp_path)["episodes"] == 2
 
 
 def test_saving_is_not_interrupted_by_the_grace_period(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +304,7 @@ def test_imports_and_the_compiler_are_interrupted(
     code, _, err = ended(process)
     assert code in (130, -signal.SIGTERM, 0)  # the second before the handlers are installed
     assert "Traceback" not in err
-    if (place / "run" / "run.json").exists():
+    if (place / "run" / "run.db").exists():
         assert ended(started(place, "resume", "run", "--trust", "--quiet"))[0] == 0
 
 
@@ -485,14 +486,14 @@ def test_an_interrupt_while_phi_is_computed_keeps_the_rest(
         patched.setattr("covgame.runs.least.min_flow", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cg.cover("grid", "uniform:1/pair", out=tmp_path)
-    answer = json.loads((tmp_path / "result.json").read_text())
+    answer = result_of(tmp_path)
     assert (answer["covered"], answer["stopped"], answer["min_episodes"]) == (
         True,
         "interrupted",
         None,
     )
     assert cg.resume(tmp_path).min_episodes > 1
-    answer = json.loads((tmp_path / "result.json").read_text())
+    answer = result_of(tmp_path)
     assert answer["stopped"] == "covered"
     assert answer["min_episodes"] > 1
 

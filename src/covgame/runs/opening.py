@@ -96,7 +96,7 @@ def load_without_code(path: str | Path) -> Run:
 
 def command_of(path: str | Path) -> str:
     """The command that made a run: ``cover``, ``explore`` or ``identify``."""
-    return str(RunFolder.open(path).manifest.get("command", "cover"))
+    return str(RunFolder.open(path).config.get("command", "cover"))
 
 
 def _loaded(
@@ -227,16 +227,17 @@ def learnt_model(path: str | Path) -> LearntModel:
     """
     folder = RunFolder.open(path)
     if not folder.load_result():  # killed: the saved state may be behind the recorded episodes
-        run = load(path)
+        run: Any = load(path)
         if run.n_episodes:
-            return run.model
+            model: LearntModel = run.model
+            return model
     arrays = folder.load_arrays()
     if arrays is None:
         raise BadInput(f"{path} has learnt nothing yet: it was stopped before anything was saved")
     known, names = folder.load_states(), folder.load_names()
     learnt = LearntModel.of(counts_from(arrays))
-    model = replace(learnt, allowed=arrays.get("allowed"), names=names)
-    return model if known is None else model.first(len(known[0]))
+    learnt = replace(learnt, allowed=arrays.get("allowed"), names=names)
+    return learnt if known is None else learnt.first(len(known[0]))
 
 
 def recommended(path: str | Path, shape: Shape) -> Policy | None:
