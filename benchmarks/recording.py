@@ -46,19 +46,21 @@ def microseconds(env: cg.Environment, target: str, *, recorded: bool) -> float:
 def commit_microseconds(mode: str) -> float:
     """Processor time of a transaction that adds an episode of 20 steps, by journal mode."""
     steps = np.arange(20).data
-    with tempfile.TemporaryDirectory() as folder:
-        with closing(sqlite3.connect(Path(folder) / "run.db", isolation_level=None)) as connection:
-            connection.execute(f"PRAGMA journal_mode={mode}")
-            connection.execute("PRAGMA synchronous=OFF")  # the processor alone is compared
-            connection.execute(database.SCHEMA["unsealed"])
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(sqlite3.connect(Path(folder) / "run.db", isolation_level=None)) as connection,
+    ):
+        connection.execute(f"PRAGMA journal_mode={mode}")
+        connection.execute("PRAGMA synchronous=OFF")  # the processor alone is compared
+        connection.execute(database.SCHEMA["unsealed"])
+        connection.execute("BEGIN IMMEDIATE")
+        began = time.process_time()
+        for number in range(COMMITS):
+            row = (number, 1, None, 0, steps, steps, steps, steps, None)
+            connection.execute(INSERT_EPISODE, row)
+            connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
-            began = time.process_time()
-            for number in range(COMMITS):
-                row = (number, 1, None, 0, steps, steps, steps, steps, None)
-                connection.execute(INSERT_EPISODE, row)
-                connection.execute("COMMIT")
-                connection.execute("BEGIN IMMEDIATE")
-            return 1e6 * (time.process_time() - began) / COMMITS
+        return 1e6 * (time.process_time() - began) / COMMITS
 
 
 def measure_modes(rounds: int) -> dict[str, Any]:

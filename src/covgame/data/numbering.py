@@ -20,7 +20,7 @@ KnownStates = tuple[list[str], list[str] | None]
 
 
 def number_of_key(states: States, key: str, label: str | None = None) -> int:
-    """The number that ``states`` gives to a state of a run, by its key in ``states.json``.
+    """The number that ``states`` gives to a state of a run, by its key.
 
     States that are new to it get the next number.
     """

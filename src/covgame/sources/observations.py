@@ -101,7 +101,7 @@ def space_from_json(content: Mapping[str, Any]) -> Any:
     """The space that was written as JSON.
 
     Args:
-        content: What ``space_to_json`` returned, as ``run.json`` has it.
+        content: What ``space_to_json`` returned, as the configuration has it.
 
     Returns:
         The ``gymnasium.spaces.Space``.

@@ -99,7 +99,7 @@ class DiscoveredStates:
         return known
 
     def number_of_key(self, key: str, label: str | None = None) -> int:
-        """The number of a state by its key, as ``states.json`` has it; new ones get the next."""
+        """The number of a state by its key; new ones get the next."""
         written = _rewritten(key)
         known = self._by_key.get(written)
         if known is None:

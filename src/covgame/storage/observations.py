@@ -1,4 +1,4 @@
-"""Kept observations as Arrow columns, by their space as ``run.json`` has it.
+"""Kept observations as Arrow columns, by their space as the configuration has it.
 
 An array is a list of a fixed size, flattened in C order; Tuple and Dict are structs of their parts;
 what has no space is text.
