@@ -56,7 +56,7 @@ def commit_microseconds(mode: str) -> float:
         connection.execute("BEGIN IMMEDIATE")
         began = time.process_time()
         for number in range(COMMITS):
-            row = (number, 1, None, 0, steps, steps, steps, steps, None)
+            row = (number, 1, None, 0, steps, steps, steps, steps, None, 0)
             connection.execute(INSERT_EPISODE, row)
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")

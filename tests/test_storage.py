@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -22,7 +23,10 @@ import pytest
 import covgame as cg
 from covgame.data.dataset import open_data
 from covgame.errors import BadInput, CovgameWarning, StorageFailed
-from covgame.storage import database, folder
+from covgame.runs.opening import take_up
+from covgame.runs.playing import to_the_end
+from covgame.runs.settings import Changes
+from covgame.storage import database, files, folder
 from covgame.storage.database import Writer
 from covgame.storage.recorder import EpisodeRecorder
 from tests.doors import Door
@@ -213,7 +217,104 @@ def test_a_damaged_simulated_run_is_simulated_again(tmp_path: Path) -> None:
     assert content_of(tmp_path / "run") == content_of(tmp_path / "whole")
 
 
+@pytest.mark.usefixtures("always_saved")
+def test_shards_after_the_last_transaction_are_ignored(tmp_path: Path) -> None:
+    """A kill while they are removed, before they are simulated again, leaves a gap."""
+    cg.cover("chain:states=4,horizon=6", "uniform:20/pair", out=tmp_path)
+    shards = sorted((tmp_path / "episodes").glob("*.parquet"))
+    assert len(shards) > 3
+    query(tmp_path, "UPDATE sealed SET episodes=10")  # as many as there are in a file
+    query(tmp_path, "DELETE FROM arrays")
+    query(tmp_path, "DELETE FROM result")
+    shards[1].unlink()
+    shards[2].write_bytes(b"removed while it is read")
+    assert open_data(tmp_path).n_episodes == 10
+
+
+@pytest.mark.usefixtures("always_saved")
+def test_a_simulated_run_that_another_process_has_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its later files are removed only when the database no longer counts them."""
+    world = "chain:states=4,horizon=6"
+    whole = cg.cover(world, "uniform:20/pair", out=tmp_path / "whole")
+    path = tmp_path / "run"
+    cg.cover(world, "uniform:20/pair", max_episodes=9, out=path)
+    opened = take_up(path, Changes(10**6))
+    cg.resume(path, max_episodes=10**6)
+
+    def refuse(operation: str, _: Path) -> None:
+        if operation == "after unlink":
+            raise OSError(errno.EIO, "disk error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "fault", refuse)
+        with pytest.raises(StorageFailed):
+            to_the_end(opened)
+    assert recorded(path) == len(list(cg.load(path).episodes())) == 9
+    cg.resume(path, max_episodes=10**6)
+    assert sealed_on_disk(path) == whole.n_episodes
+    assert content_of(path) == content_of(tmp_path / "whole")
+
+
+def test_a_changed_episode_is_noticed(tmp_path: Path) -> None:
+    whole = cg.cover(Door, "uniform:20/pair", seed=4, out=tmp_path)
+    as_killed(tmp_path, whole, 20)
+    ((state,),) = query(tmp_path, "SELECT state FROM unsealed WHERE episode=3")
+    query(tmp_path, "UPDATE unsealed SET reward=? WHERE episode=3", bytes(len(state) - 1) + b"?")
+    for read in (open_data, cg.load):
+        with pytest.raises(BadInput, match="episode 3 has another checksum"):
+            read(tmp_path)
+
+
+def test_a_damaged_schema_and_missing_rows(tmp_path: Path) -> None:
+    cg.cover(Door, "uniform:5/pair", out=tmp_path / "run")
+    path = tmp_path / "run" / "run.db"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"(json TEXT NOT NULL)", b"(json TEXT NOT NULL\xac", 1))
+    with pytest.raises(BadInput, match="restore it from a copy"):
+        cg.load(tmp_path / "run")
+    for statement in ("DELETE FROM writer", "INSERT INTO sealed VALUES (3)"):
+        path.write_bytes(content)
+        query(tmp_path / "run", statement)
+        with pytest.raises(BadInput, match=r"has [02] rows"):
+            cg.resume(tmp_path / "run", env=Door)
+
+
+class OddText(Door):
+    """Shows text that UTF-8 cannot encode, and rewards whose sum is infinite."""
+
+    def step(self, action: Any) -> Any:
+        observation, _, *rest = super().step(action)
+        return f"{observation} \udcff", 1.7e308, *rest
+
+
+def test_text_that_utf8_cannot_encode(tmp_path: Path) -> None:
+    cg.cover(OddText, "uniform:3/pair", max_episodes=4, out=tmp_path)
+    resumed = cg.resume(tmp_path, env=OddText, max_episodes=10**4)
+    assert resumed.covered
+    assert any("\\udcff" in label for label in resumed.names.states or ())
+    answer = covgame("policy", str(tmp_path), "--json")
+    assert (answer.returncode, answer.stdout) == (2, "")
+
+
 # ------------------------------------------------------------------------------- writers
+
+
+def test_two_processes_begin_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one may have found the folder free before the first one had its database."""
+    path = tmp_path / "run"
+
+    def begin_first(operation: str, _: Path) -> None:
+        if operation == "after mkdir":
+            monkeypatch.setattr(files, "fault", None)
+            cg.cover(Door, "uniform:5/pair", out=path)
+
+    monkeypatch.setattr(files, "fault", begin_first)
+    with pytest.raises(BadInput, match="holds a run already"):
+        cg.cover(Door, "uniform:3/pair", out=path)
+    assert len(list(cg.load(path).episodes())) > 3
+    assert sorted(file.name for file in path.iterdir()) == ["episodes", "run.db"]
 
 
 HOLD = """
@@ -252,6 +353,25 @@ def test_one_writer_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         Writer(tmp_path / "run.db")
     writer.close()
     Writer(tmp_path / "run.db").close()
+
+
+def test_a_writer_is_not_taken_over_while_it_moves_its_log(tmp_path: Path) -> None:
+    """Durable transactions may take longer than a second process needs to see that it is gone."""
+    cg.cover(Door, "uniform:5/pair", max_episodes=3, out=tmp_path)
+    first = Writer(tmp_path / "run.db")
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-c", HOLD, str(tmp_path / "run.db")]
+    with subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environ, text=True,
+    ) as second:  # fmt: skip
+        while second.poll() is None:
+            first.execute("UPDATE sealed SET episodes=episodes+1")
+            first.commit(durable=True)
+        out, err = second.communicate()
+    assert out == ""
+    assert "another process is writing" in err
+    first.close()
 
 
 def test_a_writer_that_lost_its_run_stops(tmp_path: Path) -> None:

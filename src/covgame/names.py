@@ -139,8 +139,8 @@ def label_of(value: Any) -> str:
 
 
 def words_of(value: Any) -> str:
-    """The same, however long it is."""
-    return " ".join(_words(value).split())
+    """The same, however long it is, in characters that UTF-8 has."""
+    return " ".join(_words(value).split()).encode(errors="backslashreplace").decode()
 
 
 def _words(value: Any) -> str:

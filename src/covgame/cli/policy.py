@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
+from covgame.errors import BadInput
 from covgame.pac.learnt import LearntModel
 from covgame.planning import number
 from covgame.runs.opening import is_finished, learnt_model, recommended
@@ -41,6 +43,8 @@ def policy(run: Path, reward: Path | None, as_json: bool, quiet: bool) -> None:
     del quiet
     model = learnt_model(run)
     best, found, value = _best(run, model, reward)
+    if not math.isfinite(value):
+        raise BadInput("the value of the policy is not a finite number; the rewards are too large")
     if as_json:
         print_json(_answer(run, model, best, found, value))
     else:

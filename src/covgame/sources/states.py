@@ -165,7 +165,7 @@ def _in_words(observation: Any) -> Words:
             f"it showed an observation of type {kind}, which cannot tell "
             "states apart; observations must be hashable"
         ) from None
-    text = repr(observation)
+    text = repr(observation).encode(errors="backslashreplace").decode()
     if ADDRESS.search(text):
         raise EnvironmentFailed(
             f"it showed an observation of type {kind}, which no later process could recognise; "

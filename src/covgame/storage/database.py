@@ -50,7 +50,8 @@ SCHEMA = {
     "unsealed": (
         "CREATE TABLE unsealed (episode INTEGER PRIMARY KEY, seed INTEGER, ended_in INTEGER, "
         "cut_short INTEGER NOT NULL, state BLOB NOT NULL, action BLOB NOT NULL, "
-        "reward BLOB NOT NULL, next_state BLOB NOT NULL, observations BLOB)"
+        "reward BLOB NOT NULL, next_state BLOB NOT NULL, observations BLOB, "
+        "checksum INTEGER NOT NULL)"
     ),
     "sealed": "CREATE TABLE sealed (episodes INTEGER NOT NULL)",
     "writer": "CREATE TABLE writer (token INTEGER NOT NULL, closed INTEGER NOT NULL)",
@@ -61,6 +62,9 @@ SECONDS_TO_WAIT = 20.0
 
 SECONDS_TO_TAKE_OVER = 2.0
 """A process that was just killed may take a moment to release its locks."""
+
+COMMITS_PER_CHECKPOINT = 1000
+"""The log grows by a few pages with each."""
 
 CONFIRMATIONS = 3
 """A writer that does not answer is gone if the lock was free so many times in a row."""
@@ -106,7 +110,7 @@ def create(path: Path, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
                         places = ", ".join("?" * len(row))
                         connection.execute(f"INSERT INTO {table} VALUES ({places})", row)  # noqa: S608
                 connection.execute("COMMIT")
-        files.put_in_place(draft, path)
+        files.put_in_place(draft, path, new=True)
     except BaseException:
         files.discard(draft)
         raise
@@ -152,6 +156,10 @@ def check(path: Path) -> None:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise BadInput(f"{path} is damaged ({verdict.splitlines()[0]}); {RESTORE}")
+        for table in ("config", "sealed", "writer"):
+            (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
+            if rows != 1:
+                raise BadInput(f"{path} is damaged: {table} has {rows} rows, not 1; {RESTORE}")
 
 
 @contextlib.contextmanager
@@ -231,6 +239,8 @@ def _read_errors(path: Path) -> Iterator[None]:
         if isinstance(error, sqlite3.Error) and _code(error) in BUSY:
             raise BadInput(f"{path} is in use by another process; try again") from error
         raise BadInput(f"{path} cannot be read ({error}); {RESTORE}") from error
+    except UnicodeDecodeError as error:  # in a message of SQLite that cites a damaged schema
+        raise BadInput(f"{path} is damaged; {RESTORE}") from error
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -268,14 +278,17 @@ class Writer:
         self.process = OneProcess()
         self.token = secrets.randbits(62) + 1
         self._connection: sqlite3.Connection | None = None
+        self._guard: sqlite3.Connection | None = None
+        self._commits = 0
         try:
             with _write_errors(path):
                 self._connection = _connect(path, "rw")
                 self._take_over()
-                mode = "TRUNCATE" if is_on_network(path) else "WAL"
+                self._has_log = not is_on_network(path)
                 self._run("COMMIT")
-                self._run(f"PRAGMA journal_mode={mode}")
+                self._run(f"PRAGMA journal_mode={'WAL' if self._has_log else 'TRUNCATE'}")
                 self._run("PRAGMA synchronous=NORMAL")
+                self._run("PRAGMA wal_autocheckpoint=0")
                 self._begin()
         except StorageFailed as error:
             self._disconnect()
@@ -352,14 +365,30 @@ class Writer:
         with _write_errors(self.path):
             try:
                 self._run("COMMIT")
-                if durable:
-                    self._run("PRAGMA wal_checkpoint(PASSIVE)")  # in a rollback journal: nothing
+                self._commits += 1
+                if durable or self._commits % COMMITS_PER_CHECKPOINT == 0:
+                    self._checkpoint()
             except BaseException:
                 self._rollback()
                 raise
             finally:
                 self._begin_again()
         files.at("after commit", self.path)
+
+    def _checkpoint(self) -> None:
+        """Move the log into the database, which may take a while, and synchronise both.
+
+        Meanwhile another connection holds the lock: otherwise a second process could take over.
+        """
+        if not self._has_log:
+            return
+        if self._guard is None:
+            self._guard = _connect(self.path, "rw")
+        self._guard.execute("BEGIN IMMEDIATE")
+        try:
+            self._run("PRAGMA wal_checkpoint(PASSIVE)")
+        finally:
+            self._guard.rollback()
 
     def _begin_again(self) -> None:
         if self._connection is not None and not self._connection.in_transaction:
@@ -385,6 +414,7 @@ class Writer:
         try:
             with contextlib.suppress(sqlite3.Error):
                 self._rollback()
+                self._close_guard()
                 self._connection.execute("PRAGMA busy_timeout=0")
                 changed = "UPDATE writer SET closed=1 WHERE token=?"
                 self._connection.execute(changed, (self.token,))
@@ -393,7 +423,13 @@ class Writer:
         finally:
             self._disconnect()
 
+    def _close_guard(self) -> None:
+        if self._guard is not None:
+            guard, self._guard = self._guard, None
+            guard.close()
+
     def _disconnect(self) -> None:
+        self._close_guard()
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()

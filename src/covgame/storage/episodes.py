@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -260,10 +261,21 @@ def unsealed_row(number: int, episode: Episode, keeping: Keeping | None) -> tupl
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
         observations = sink.getvalue().to_pybytes()
-    return (
-        number, episode.seed, episode.ended_in, int(episode.cut_short), episode.state.data,
-        episode.action.data, episode.reward.data, episode.next_state.data, observations,
+    values = number, episode.seed, episode.ended_in, int(episode.cut_short)
+    blobs = (
+        episode.state.data, episode.action.data, episode.reward.data, episode.next_state.data,
+        observations,
     )  # fmt: skip
+    return *values, *blobs, _checksum(values, blobs)
+
+
+def _checksum(values: Sequence[int | None], blobs: Sequence[Any]) -> int:
+    """SQLite does not notice changed bytes in the columns of a row."""
+    numbers = [None if value is None else int(value) for value in values]
+    checksum = zlib.crc32(repr(numbers).encode())
+    for blob in blobs:
+        checksum = zlib.crc32(blob or b"", checksum)
+    return checksum
 
 
 def unsealed_table(rows: Sequence[tuple[Any, ...]], path: Path) -> pa.Table:
@@ -277,7 +289,9 @@ def unsealed_table(rows: Sequence[tuple[Any, ...]], path: Path) -> pa.Table:
 def _unsealed_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     episodes: list[Episode] = []
     kept = []
-    for number, seed, ended_in, cut_short, *columns, observations in rows:
+    for number, seed, ended_in, cut_short, *columns, observations, checksum in rows:
+        if checksum != _checksum((number, seed, ended_in, cut_short), (*columns, observations)):
+            raise ValueError(f"episode {number} has another checksum")
         state, action, _, next_state = (np.frombuffer(one, "<i8") for one in columns)
         reward = np.frombuffer(columns[2], "<f8")
         if number != rows[0][0] + len(episodes) or not len(state):

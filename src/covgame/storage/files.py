@@ -77,15 +77,30 @@ def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{DRAFT}")
 
 
-def put_in_place(draft: Path, path: Path) -> None:
-    """Synchronise a draft, and give it its name."""
+def put_in_place(draft: Path, path: Path, *, new: bool = False) -> None:
+    """Synchronise a draft, and give it its name; if it is ``new``, the name has to be free."""
     with _operation("fsync", draft):
         _sync(draft)
     with _operation("rename", path):
-        _retry(lambda: draft.replace(path))
+        _retry(lambda: _rename_new(draft, path) if new else draft.replace(path))
     if not ON_WINDOWS:  # which synchronises names by itself
         with _operation("fsync", path.parent):
             _sync(path.parent)
+
+
+def _rename_new(draft: Path, path: Path) -> None:
+    """Rename a file, unless the name is taken; file systems without hard links do not check."""
+    if ON_WINDOWS:
+        draft.rename(path)
+        return
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        raise
+    except OSError:
+        draft.replace(path)
+    else:
+        draft.unlink()
 
 
 def _sync(path: Path) -> None:

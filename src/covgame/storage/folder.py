@@ -88,6 +88,7 @@ class RunFolder:
                 fill(folder)
             database.create(folder.database, rows)
         except StorageFailed as error:
+            _check_is_free(path)  # another process may have begun one
             raise BadInput(f"no run can be written to {path}: {error}") from error
         return folder
 

@@ -125,24 +125,26 @@ class StepTables:
     def __init__(self, run: RunFolder | Path, most: int | None = None) -> None:
         self.folder = run if isinstance(run, Path) else run.episodes
         self._unsealed: pa.Table | None = None
+        sealed: int | None = None
         unsealed: list[Any] = []
         if isinstance(run, RunFolder):
             sealed, unsealed = read_unsealed(run)
-        self.paths = shards(self.folder)
-        self.first, on_disk = [], 0
-        for path in self.paths:
+        self.paths: list[Path] = []
+        self.first: list[int] = []
+        on_disk = 0
+        for path in shards(self.folder):
+            if sealed is not None and on_disk >= sealed:
+                break  # written, but not committed
             first, last = episode_range(path)
             if first != on_disk:
                 raise BadInput(f"{self.folder} lacks episodes from {on_disk:,} on; {RESTORE}")
+            self.paths.append(path)
             self.first.append(first)
             on_disk = last + 1
-        if isinstance(run, Path):
+        if sealed is None:
             sealed = on_disk
-        elif on_disk < sealed:
+        if on_disk < sealed:
             raise BadInput(f"{self.folder} lacks episodes from {on_disk:,} on; {RESTORE}")
-        while self.first and self.first[-1] >= sealed:  # written, but not committed
-            self.first.pop()
-            self.paths.pop()
         self.n_episodes = self.n_sealed = sealed
         if isinstance(run, RunFolder) and unsealed:
             self._unsealed = unsealed_table(unsealed, run.database)

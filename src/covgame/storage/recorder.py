@@ -31,7 +31,7 @@ SECONDS_PER_CHECKPOINT = 5.0
 SHARE_OF_TIME = 20
 """The state of a game is saved again after at least so many times what saving it took."""
 
-INSERT_EPISODE = "INSERT INTO unsealed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_EPISODE = "INSERT INTO unsealed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 ToSave = Callable[[], Mapping[str, npt.NDArray[Any]]]
 """Returns the state of the game."""
@@ -105,10 +105,23 @@ class SimulatedRecorder:
         self.checkpoints = Checkpoints(folder, to_save)
         try:
             discard_drafts(folder.episodes)
+            self._continue_after(played)
             self.shards = ShardWriter(folder.episodes, horizon, played)
         except BaseException:
             self.checkpoints.release()
             raise
+
+    def _continue_after(self, played: int) -> None:
+        """Forget later episodes, whose shards are about to be removed.
+
+        There are some if the saved state is damaged, or if another process has continued the run
+        since it was opened.
+        """
+        writer = self.checkpoints.writer
+        if writer.fetch("SELECT episodes FROM sealed") != [(played,)]:
+            writer.execute("UPDATE sealed SET episodes=?", (played,))
+            writer.execute("DELETE FROM result")
+            self.checkpoints.save()
 
     def note(self, number: int, episode: Episode) -> None:
         """Do nothing: blocks are recorded, not episodes."""
