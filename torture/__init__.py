@@ -1,1 +1,1 @@
-"""Breaks covgame on purpose, and counts what survives: ``python3 dev.py torture``."""
+"""Attacks on covgame, and a judge that is independent of its code: ``python3 dev.py torture``."""

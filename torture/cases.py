@@ -1,4 +1,4 @@
-"""An attack is many cases, each in a process of its own, each repeatable by its number."""
+"""An attack is a number of cases, each in a process of its own and repeatable by its number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torture.scenarios import Workshop
+from torture.scenarios import Workspace
 
 VERDICT = ".verdict.json"
 
@@ -30,16 +30,15 @@ class Case:
     number: int
     seed: int
     folder: Path
-    workshop: Workshop
+    workspace: Workspace
 
     @property
     def rng(self) -> random.Random:
-        """Randomness that depends on nothing else."""
         return random.Random(f"{self.seed}/{self.attack}/{self.number}")
 
     @property
     def repeat(self) -> str:
-        """The command that does it once more."""
+        """The command that repeats the case."""
         return (
             f"python3 dev.py torture --only {self.attack} --seed {self.seed} --case {self.number}"
         )
@@ -47,36 +46,34 @@ class Case:
 
 @dataclass
 class Verdict:
-    """What came of a case."""
+    """The result of a case."""
 
-    outcome: str  # in a few words, to be counted
+    outcome: str  # a few words, counted in the table
     problem: str | None = None
-    lost: int = 0  # episodes that were over and are not in the run
-    struck: int = 1  # how many times something was done to it
+    lost: int = 0  # episodes that the environment finished and the run lacks
+    strikes: int = 1  # how many kills, signals or faults it took
 
 
 @dataclass(frozen=True)
 class Attack:
-    """Its name, what the table says of it, and who carries it out."""
+    """A kind of attack."""
 
     name: str
     about: str
-    one: Callable[[Case], Verdict]
-    size: Callable[[Workshop], int]  # how many cases there are
-    prepare: Callable[[Workshop], None] = lambda _: None
-    in_short: bool = True  # whether the short version has it
-    jobs: int | None = None  # where cases must not disturb each other
+    judge: Callable[[Case], Verdict]
+    size: Callable[[Workspace], int]  # number of cases
+    prepare: Callable[[Workspace], None] = lambda _: None
 
 
 @dataclass
 class Tally:
-    """What the table says of an attack."""
+    """The row of an attack in the table."""
 
     attack: str
     about: str
     tried: int = 0
     survived: int = 0
-    struck: int = 0
+    strikes: int = 0
     lost_most: int = 0
     lost_in_all: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -86,34 +83,15 @@ class Tally:
     def add(self, case: Case, verdict: Verdict) -> None:
         self.tried += 1
         self.survived += verdict.problem is None
-        self.struck += verdict.struck
+        self.strikes += verdict.strikes
         self.lost_most = max(self.lost_most, verdict.lost)
         self.lost_in_all += verdict.lost
         self.outcomes[verdict.outcome] += 1
         if verdict.problem is not None:
-            self.failures.append(
-                {
-                    "problem": verdict.problem,
-                    "repeat": case.repeat,
-                    "case": case.number,
-                    "outcome": verdict.outcome,
-                }
-            )
-
-    def correct(self, before: dict[str, Any]) -> None:
-        """Take what failed before, and was repeated, out of an older tally, and add the rest."""
-        repeated = before["failures"]
-        for failed in repeated:
-            before["outcomes"][failed["outcome"]] -= 1
-        self.outcomes = +(Counter(before["outcomes"]) + self.outcomes)
-        self.tried += before["tried"] - len(repeated)
-        self.survived += before["survived"]
-        self.struck += before["struck"] - len(repeated)
-        self.lost_most = max(self.lost_most, before["lost_most"])
-        self.lost_in_all += before["lost_in_all"]
+            self.failures.append({"problem": verdict.problem, "repeat": case.repeat})
 
     def to_dict(self) -> dict[str, Any]:
-        """As results.json has it; how long it took is nobody's promise."""
+        """The content of results.json, without the time, which depends on the machine."""
         content = asdict(self)
         content.pop("seconds")
         content["outcomes"] = dict(sorted(self.outcomes.items()))
@@ -121,15 +99,15 @@ class Tally:
 
 
 def carry_out(
-    attack: Attack, workshop: Workshop, seed: int, numbers: list[int], jobs: int
+    attack: Attack, workspace: Workspace, seed: int, numbers: list[int], jobs: int
 ) -> Tally:
-    """All cases, some at a time; what went wrong is said at once and its folder kept."""
+    """Judge the cases, ``jobs`` at a time. Print failures at once, and keep their folders."""
     tally, began = Tally(attack.name, attack.about), time.monotonic()
-    place = workshop.folder / attack.name
+    place = workspace.folder / attack.name
     cases = (
-        Case(attack.name, number, seed, place / f"{number:05d}", workshop) for number in numbers
+        Case(attack.name, number, seed, place / f"{number:05d}", workspace) for number in numbers
     )
-    for case, verdict in _judged(attack, cases, attack.jobs or jobs):
+    for case, verdict in _verdicts(attack, cases, jobs):
         tally.add(case, verdict)
         if verdict.problem is None:
             shutil.rmtree(case.folder, ignore_errors=True)
@@ -140,24 +118,27 @@ def carry_out(
     return tally
 
 
-def _judged(attack: Attack, cases: Iterator[Case], jobs: int) -> Iterator[tuple[Case, Verdict]]:
-    """Each case with its verdict, as they end."""
-    going: dict[int, tuple[int, Case]] = {}  # handle -> process, case
+def _verdicts(attack: Attack, cases: Iterator[Case], jobs: int) -> Iterator[tuple[Case, Verdict]]:
+    """Each case with its verdict, in the order in which they end."""
+    running: dict[int, tuple[int, Case]] = {}  # handle -> process, case
     while True:
-        while len(going) < jobs and (case := next(cases, None)) is not None:
-            pid = _forked(attack, case)
-            going[os.pidfd_open(pid)] = pid, case
-        if not going:
+        while len(running) < jobs and (case := next(cases, None)) is not None:
+            pid = _fork(attack, case)
+            running[os.pidfd_open(pid)] = pid, case
+        if not running:
             return
-        ready, _, _ = select.select(list(going), [], [])
+        ready, _, _ = select.select(list(running), [], [])
         for handle in ready:
-            pid, case = going.pop(handle)
+            pid, case = running.pop(handle)
             os.waitpid(pid, 0)
             os.close(handle)
-            yield case, _verdict(case.folder)
+            try:
+                yield case, Verdict(**json.loads((case.folder / VERDICT).read_text()))
+            except (OSError, ValueError):
+                yield case, Verdict("suite", "the process of the case has died")
 
 
-def _forked(attack: Attack, case: Case) -> int:
+def _fork(attack: Attack, case: Case) -> int:
     shutil.rmtree(case.folder, ignore_errors=True)
     case.folder.mkdir(parents=True)
     sys.stdout.flush()
@@ -166,17 +147,10 @@ def _forked(attack: Attack, case: Case) -> int:
     if pid:
         return pid
     try:
-        verdict = attack.one(case)
-    except BaseException as error:  # the suite itself is at fault
+        verdict = attack.judge(case)
+    except BaseException as error:  # a defect of the suite
         place = traceback.extract_tb(error.__traceback__)[-1]
         verdict = Verdict("suite", f"{error!r} in {Path(place.filename).name}:{place.lineno}")
     with suppress(BaseException):
         (case.folder / VERDICT).write_text(json.dumps(asdict(verdict)))
     os._exit(0)
-
-
-def _verdict(folder: Path) -> Verdict:
-    try:
-        return Verdict(**json.loads((folder / VERDICT).read_text()))
-    except (OSError, ValueError):
-        return Verdict("suite", "the case itself has died")

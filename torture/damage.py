@@ -1,4 +1,4 @@
-"""Damaged folders of runs: refused with a sentence or mended, never believed."""
+"""Damaged folders of runs: every command refuses them with a sentence, or repairs them."""
 
 from __future__ import annotations
 
@@ -6,272 +6,275 @@ import json
 import os
 import random
 import shutil
+import sqlite3
+import zlib
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from torture.cases import Attack, Case, Verdict
-from torture.forking import run
-from torture.fuzz import complaint, spoil_bytes
-from torture.grammar import spoilt_json
-from torture.invariants import episodes_in, steps_of
-from torture.kills import SHORT
-from torture.scenarios import RESUME, RUN, SCENARIOS, Scenario, Workshop
+from torture.faults import with_fault
+from torture.grammar import WEIRD, changed_bytes, changed_json
+from torture.invariants import DATABASE, Damaged, is_prefix, read_run
+from torture.processes import run
+from torture.reading import READERS, complaint
+from torture.scenarios import LIMIT, RESUME, RUN, SCENARIOS, SHORT, Scenario, Workspace, new_folder
 
-DAMAGED = ("family-hurried", "counts", "lazy", "min-reach", "target-file", "from-data",
-           "model-file", "identify",
-           "identify-paper", "explore-paper", "lake-hurried", "own-hurried", "own-kept",
-           "own-from", "own-counted",
-           "bins-hurried", "own-explore", "own-identify")  # fmt: skip
-LIMIT = 40.0
-
-
-def chosen(workshop: Workshop) -> list[Scenario]:
-    return [SCENARIOS[name] for name in (SHORT if workshop.short else DAMAGED)]
+ATTACKED = (
+    *("family-hurried", "counts", "min-reach", "target-file", "from-data", "model-file"),
+    *("identify-hurried", "explore-paper", "identify-prune", "lake-hurried", "own-hurried"),
+    *("own-kept", "own-from", "bins-hurried", "fragile-hurried", "own-identify"),
+)
+KILLED = "killed"
 
 
-def prepare(workshop: Workshop) -> None:
-    for one in chosen(workshop):
-        workshop.play_whole(one)
+def attacked(workspace: Workspace) -> list[Scenario]:
+    return [SCENARIOS[name] for name in (SHORT if workspace.short else ATTACKED)]
 
 
-def one(case: Case) -> Verdict:
-    """Damage a run in some way, and ask every command about it."""
-    every, rng = chosen(case.workshop), case.rng
+def prepare(workspace: Workspace) -> None:
+    """Play each run to its end, and once more until a kill half-way."""
+    workspace.play(attacked(workspace))
+    for one in attacked(workspace):
+        place = new_folder(workspace.folder / KILLED / one.name)
+        events = place / "events"
+        run(with_fault(one.command, events=events), place, prepare=one.prepare, limit=LIMIT)
+        half = len(events.read_text().splitlines()) * 2 // 3
+        shutil.rmtree(place / RUN)
+        run(with_fault(one.command, "kill", half), place, prepare=one.prepare, limit=LIMIT)
+
+
+def judge(case: Case) -> Verdict:
+    """Damage a finished or a killed run, read it, and resume it."""
+    every, rng = attacked(case.workspace), case.rng
     scenario = every[case.number % len(every)]
-    folder = case.folder / RUN
-    shutil.copytree(case.workshop.reference(scenario), folder)
-    what = [rng.choice(WAYS)(rng, folder, case.workshop) for _ in range(rng.choice((1, 1, 2)))]
-    where = f"{scenario.name}, {' and '.join(what)}"
-    outcomes = []
-    before = _rows(case.workshop.reference(scenario))
-    for words in _questions(rng):
+    whole = case.workspace.reference(scenario)
+    killed = case.workspace.folder / KILLED / scenario.name / RUN
+    folder, source = case.folder / RUN, killed if rng.random() < 0.5 else whole
+    shutil.copytree(source, folder)
+    recorded = read_run(source).steps
+    ways = rng.choices(WAYS, k=rng.choice((1, 1, 2)))
+    where = [way(rng, folder, case.workspace) for way in ways]
+    where = [scenario.name, "killed" if source is killed else "finished", *where]
+    name = rng.choice(list(READERS))
+    code = 0
+    for words in ([*READERS[name], "--json", "--quiet"], RESUME):
         ending = run(words, case.folder, prepare=scenario.prepare, limit=LIMIT)
-        problem = complaint([*words, "--quiet", "--json"], ending)
+        code, problem = ending.code, complaint(words, ending)
         if problem is not None:
-            return Verdict("other exit", f"{where}, {words[0]}: {problem}")
-        outcomes.append(f"{words[0]} {ending.code}")
-        if words[0] == "resume" and ending.code == scenario.code and scenario.external:
-            changed = _silently_changed(folder, before)
-            if changed:
-                return Verdict("believed", f"{where}: resumed, and {changed}")
-    return Verdict(", ".join(sorted(outcomes)[-1:]))
+            return Verdict("other exit", f"{', '.join(where)}; {words[0]}: {problem}")
+    if code == scenario.code and not scenario.simulated and set(ways) <= set(ACCIDENTS):
+        try:
+            kept = read_run(folder).steps
+        except Damaged as error:
+            return Verdict("believed", f"{', '.join(where)}: resumed, and {error}")
+        names = [] if recorded is None else recorded.column_names
+        if recorded is not None and not (
+            kept is not None and is_prefix(recorded, kept.select(names))
+        ):
+            return Verdict("believed", f"{', '.join(where)}: resumed, and its episodes changed")
+    return Verdict(f"resume {code}")
 
 
-def _questions(rng: random.Random) -> list[list[str]]:
-    reading = [
-        ["certify", RUN, "--json", "--quiet"],
-        ["audit", RUN, "--target", "uniform:1/pair", "--json", "--quiet"],
-        ["policy", RUN, "--json", "--quiet"],
-        ["export", RUN, "--to", "csv", "--out", "steps.csv", "--json", "--quiet"],
-    ]
-    return [rng.choice(reading), RESUME]
-
-
-def _rows(folder: Path) -> object:
-    table = steps_of(folder / "episodes")
-    return None if table is None else table.to_pydict()
-
-
-def _silently_changed(folder: Path, before: object) -> str | None:
-    """External episodes are all there is of them: what is accepted has to be what was written."""
-    try:
-        after = _rows(folder)
-    except Exception as error:
-        return f"its shards cannot be read: {error!r:.100}"
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return None if before == after else f"there are {episodes_in(folder)} episodes"
-    length = len(before["episode"])
-    same = all(
-        repr(after.get(name, [])[:length]) == repr(column) for name, column in before.items()
-    )
-    return None if same else "its rows are others than before"
-
-
-# ------------------------------------------------------------------------ ways to damage
+# ------------------------------------------------------------------------ damaged files
 
 
 def _any_file(rng: random.Random, folder: Path) -> Path:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
-    return rng.choice(files) if files else folder / "run.json"
+    """Mostly a file of the database."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    of_database = [path for path in files if path.name.startswith(DATABASE)]
+    return rng.choice(of_database if of_database and rng.random() < 0.5 else files or [folder])
 
 
-def _called(way: str, path: Path, folder: Path) -> str:
-    return f"{path.relative_to(folder)} {way}"
-
-
-def _bytes(rng: random.Random, folder: Path, _: Workshop) -> str:
+def _change_bytes(rng: random.Random, folder: Path, _: Workspace) -> str:
     path = _any_file(rng, folder)
-    spoil_bytes(rng, path)
-    return _called("flipped or cut", path, folder)
+    path.write_bytes(changed_bytes(rng, path.read_bytes()))
+    return f"{path.name} flipped or cut"
 
 
-def _empty(rng: random.Random, folder: Path, _: Workshop) -> str:
+def _overwrite(rng: random.Random, folder: Path, _: Workspace) -> str:
     path = _any_file(rng, folder)
-    path.write_bytes(b"")
-    return _called("emptied", path, folder)
+    path.write_bytes(rng.randbytes(rng.choice((0, 1, 100, 10_000))))
+    return f"{path.name} overwritten"
 
 
-def _garbage(rng: random.Random, folder: Path, _: Workshop) -> str:
+def _remove(rng: random.Random, folder: Path, _: Workspace) -> str:
     path = _any_file(rng, folder)
-    path.write_bytes(rng.randbytes(rng.choice((1, 100, 10_000))))
-    return _called("filled with garbage", path, folder)
+    path.unlink()
+    return f"{path.name} removed"
 
 
-def _gone(rng: random.Random, folder: Path, _: Workshop) -> str:
-    path = _any_file(rng, folder)
-    path.unlink(missing_ok=True)
-    return _called("removed", path, folder)
-
-
-def _folder_for_file(rng: random.Random, folder: Path, _: Workshop) -> str:
-    path = _any_file(rng, folder)
-    path.unlink(missing_ok=True)
-    path.mkdir()
-    return _called("a folder", path, folder)
-
-
-def _file_for_folder(_: random.Random, folder: Path, __: Workshop) -> str:
-    shutil.rmtree(folder / "episodes", ignore_errors=True)
-    if not (folder / "episodes").exists():
-        (folder / "episodes").write_bytes(b"nothing")
-    return "episodes a file"
-
-
-def _swapped(rng: random.Random, folder: Path, workshop: Workshop) -> str:
-    """A file of another run in the place of one's own."""
-    path = _any_file(rng, folder)
-    other = rng.choice(chosen(workshop))
-    theirs = workshop.reference(other) / path.relative_to(folder)
+def _swap(rng: random.Random, folder: Path, workspace: Workspace) -> str:
+    """A file of another run, or an older one of the same run."""
+    path, other = _any_file(rng, folder), rng.choice(attacked(workspace))
+    places = (workspace.reference(other), workspace.folder / KILLED / other.name / RUN)
+    theirs = rng.choice(places) / path.relative_to(folder)
     if theirs.is_file():
         shutil.copy(theirs, path)
-    return _called(f"that of {other.name}", path, folder)
+    return f"{path.name} that of {other.name}"
 
 
-def _linked(rng: random.Random, folder: Path, workshop: Workshop) -> str:
+def _replace_by_other_kind(rng: random.Random, folder: Path, _: Workspace) -> str:
+    """A folder, a pipe or a link instead of a file."""
     path = _any_file(rng, folder)
-    target = rng.choice(("/etc/hostname", "/dev/zero", "nowhere", str(path)))
-    if rng.random() < 0.3:
-        other = folder.parent / "elsewhere"  # a copy: whatever follows may write through the link
-        if not other.exists():
-            shutil.copytree(workshop.reference(rng.choice(chosen(workshop))), other)
-        target = str(other / path.relative_to(folder))
-    path.unlink(missing_ok=True)
-    path.symlink_to(target)
-    return _called(f"a link to {Path(target).name}", path, folder)
+    if rng.random() < 0.15 and (folder / "episodes").is_dir():
+        shutil.rmtree(folder / "episodes")
+        (folder / "episodes").write_bytes(b"")
+        return "episodes a file"
+    copy = shutil.copy(path, folder.parent / "elsewhere")
+    path.unlink()
+    kind = rng.choice(("folder", "pipe", "/dev/zero", "nowhere", str(path), copy))
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(kind)
+    return f"{path.name} replaced by {Path(kind).name}"
 
 
-def _pipe(rng: random.Random, folder: Path, _: Workshop) -> str:
-    path = _any_file(rng, folder)
-    path.unlink(missing_ok=True)
-    os.mkfifo(path)
-    return _called("a pipe", path, folder)
-
-
-def _odd_json(rng: random.Random, folder: Path, _: Workshop) -> str:
-    path = rng.choice(sorted(folder.glob("*.json")) or [folder / "run.json"])
-    if not path.is_file():
-        return "nothing"
-    try:
-        content = json.loads(path.read_text())
-    except (ValueError, RecursionError):
-        return "nothing"
-    path.write_text(spoilt_json(rng, content), errors="surrogatepass")
-    return _called("with odd values", path, folder)
-
-
-def _odd_counts(rng: random.Random, folder: Path, _: Workshop) -> str:
-    """An archive that can be read, with something else in it."""
-    path = folder / "counts.npz"
-    try:
-        with np.load(path) as saved:
-            arrays = dict(saved)
-    except (OSError, ValueError, BadZipFile):  # it was damaged before
-        return "nothing"
-    name = rng.choice(sorted(arrays))
-    array = arrays[name]
-    how = rng.randrange(5)
-    if how == 0:
-        del arrays[name]
-    elif how == 1:
-        arrays[name] = array.astype("float64") * np.nan if array.dtype.kind in "if" else array
-    elif how == 2:
-        arrays[name] = array.reshape(-1)[: array.size // 2]
-    elif how == 3:
-        arrays[name] = np.zeros((0,) * max(1, array.ndim))
-    elif array.dtype.kind in "if":
-        arrays[name] = array + rng.choice((1, -1, 2**40))
-    np.savez(path, allow_pickle=False, **arrays)
-    return f"counts.npz with odd {name} ({how})"
-
-
-def _journal(rng: random.Random, folder: Path, _: Workshop) -> str:
-    head = rng.choice((b"", b"covgame-journal/1\n", b"covgame-journal/9\n"))
-    (folder / "journal").write_bytes(head + rng.randbytes(rng.choice((0, 3, 500))))
-    return "a garbage journal"
-
-
-def _other_format(rng: random.Random, folder: Path, _: Workshop) -> str:
-    path = folder / "run.json"
-    if not path.is_file():
-        return "nothing"
-    try:
-        content = json.loads(path.read_text())
-    except (ValueError, RecursionError):
-        return "nothing"
-    if not isinstance(content, dict):
-        return "nothing"
-    content["format"] = rng.choice(
-        ("covgame-run/0", "covgame-run/1", "covgame-run/99", "x", 3, None)
-    )
-    path.write_text(json.dumps(content))
-    return f"run.json of format {content['format']}"
-
-
-def _rows_changed(rng: random.Random, folder: Path, _: Workshop) -> str:
-    """A shard that can be read and says something else."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    shards = sorted((folder / "episodes").glob("*.parquet"))
-    if not shards or not shards[0].is_file():
+def _change_rows(rng: random.Random, folder: Path, _: Workspace) -> str:
+    """A shard that can be read and has another value."""
+    shards = [path for path in sorted((folder / "episodes").glob("*.parquet")) if path.is_file()]
+    if not shards:
         return "nothing"
     path = rng.choice(shards)
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException):
         return "nothing"
-    name = rng.choice(
-        ("episode", "stage", "state", "action", "reward", "next_state", "terminated", "truncated")
-    )
-    column = table[name].to_numpy().copy()
-    place = rng.randrange(len(column))
-    column[place] = (
-        not column[place] if column.dtype.kind == "b" else column[place] + rng.choice((1, -1, 7))
-    )
-    where = table.column_names.index(name)
-    pq.write_table(
-        table.set_column(where, table.field(name), pa.array(column, table.field(name).type)), path
-    )
-    return _called(f"with another {name}", path, folder)
+    place = rng.randrange(8)
+    column, field = table.column(place).to_numpy().copy(), table.field(place)
+    row = rng.randrange(len(column))
+    changed = not column[row] if column.dtype.kind == "b" else column[row] + rng.choice((1, -1, 7))
+    column[row] = changed
+    pq.write_table(table.set_column(place, field, pa.array(column, field.type)), path)
+    return f"{path.name} with another {field.name}"
 
 
-Way = Callable[[random.Random, Path, Workshop], str]
+# ------------------------------------------------------------------------ foreign databases
+
+STATEMENTS = (
+    "CREATE VIEW steps AS SELECT * FROM unsealed",
+    "CREATE TRIGGER gone AFTER INSERT ON unsealed BEGIN DELETE FROM states; END",
+    "CREATE TRIGGER loop AFTER UPDATE ON writer BEGIN DELETE FROM config; END",
+    "CREATE INDEX other ON states (key)",
+    "CREATE TABLE further (a)",
+    "CREATE VIRTUAL TABLE search USING fts5(a)",
+    "DROP TABLE unsealed",
+    "DROP TABLE config; CREATE VIEW config AS SELECT '{}' AS json",
+    "DROP TABLE states; CREATE TABLE states (number, key, label)",
+    "DROP TABLE arrays; CREATE TABLE arrays (a)",
+    "PRAGMA application_id=0",
+    "PRAGMA user_version=99",
+    "PRAGMA user_version=2",
+    "PRAGMA journal_mode=TRUNCATE",
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA auto_vacuum=NONE; VACUUM",
+    "PRAGMA encoding='UTF-16'; PRAGMA page_size=1024; VACUUM",
+    "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql='CREATE TABLE config (json BLOB)' "
+    "WHERE name='config'",
+    "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage=2 WHERE type='table'",
+    "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema",
+    "DELETE FROM config",
+    "INSERT INTO config SELECT * FROM config",
+    "DELETE FROM sealed",
+    "UPDATE sealed SET episodes=episodes+1",
+    "UPDATE sealed SET episodes=-1",
+    "UPDATE sealed SET episodes=1e300",
+    "UPDATE sealed SET episodes='many'",
+    "INSERT INTO sealed VALUES (3)",
+    "DELETE FROM writer",
+    "UPDATE writer SET token='x', closed='y'",
+    "DELETE FROM states WHERE number=1",
+    "UPDATE states SET key=x'ff00' WHERE number=0",
+    "UPDATE states SET key=(SELECT max(key) FROM states)",
+    "DELETE FROM arrays",
+    "UPDATE arrays SET checksum=0",
+    "DELETE FROM unsealed WHERE episode=(SELECT min(episode) FROM unsealed)",
+    "UPDATE unsealed SET state=x'00'",
+    "UPDATE unsealed SET reward=x''",
+    "UPDATE unsealed SET action='text'",
+    "UPDATE unsealed SET observations=x'41'",
+    "UPDATE unsealed SET seed='s', cut_short=2.5, ended_in=1e9",
+    "UPDATE result SET state='odd'",
+    "DELETE FROM result",
+    "INSERT INTO failures VALUES (NULL, '{}')",
+    "DELETE FROM documents",
+)
+
+
+def _execute(rng: random.Random, folder: Path, _: Workspace) -> str:
+    """Change the schema or the content of the database."""
+    statement = rng.choice(STATEMENTS)
+    with suppress(sqlite3.Error, ValueError), closing(_opened(folder)) as connection:
+        connection.executescript(statement)
+    return statement[:60]
+
+
+def _change_json(rng: random.Random, folder: Path, _: Workspace) -> str:
+    """Odd values in the configuration, the answer, a document or a failure."""
+    name = rng.choice(("config", "config", "config", "result", "documents", "failures"))
+    with suppress(sqlite3.Error, ValueError), closing(_opened(folder)) as connection:
+        rows = connection.execute(f"SELECT json FROM {name}").fetchall()  # noqa: S608
+        if rows:
+            (before,) = rng.choice(rows)
+            after: object = changed_json(rng, json.loads(before)).encode(errors="replace").decode()
+            after = rng.choice((b"\xff", 3, after)) if rng.random() < 0.1 else after
+            update = f"UPDATE {name} SET json=? WHERE json=?"  # noqa: S608
+            connection.execute(update, (after, before))
+    return f"odd values in {name}"
+
+
+def _change_array(rng: random.Random, folder: Path, _: Workspace) -> str:
+    """An array with a valid checksum and something else in it."""
+    name = "none"
+    with suppress(sqlite3.Error, ValueError, TypeError), closing(_opened(folder)) as connection:
+        query = "SELECT number, name, dtype, shape, data FROM arrays ORDER BY number"
+        rows = connection.execute(query).fetchall()
+        if rows:
+            number, name, dtype, shape, data = rng.choice(rows)
+            array = np.frombuffer(data, dtype).reshape(json.loads(shape))
+            changes: tuple[Callable[[], object], ...] = (
+                lambda: array.reshape(-1)[: array.size // 2],
+                lambda: np.zeros((0,) * max(1, array.ndim)),
+                lambda: array + np.asarray(rng.choice((1, -1, 2**40))),
+                lambda: array * np.nan,
+                lambda: np.array([rng.choice(("x", "\udcff"))]),
+            )
+            other = np.asarray(rng.choice(changes)())
+            values = [other.dtype.str, json.dumps(other.shape), zlib.crc32(other.tobytes())]
+            statement = "UPDATE arrays SET dtype=?, shape=?, checksum=?, data=? WHERE number=?"
+            connection.execute(statement, (*values, other.tobytes(), number))
+            if rng.random() < 0.2:
+                odd = json.dumps(rng.choice(WEIRD[:16]))
+                connection.execute("UPDATE arrays SET shape=? WHERE number=?", (odd, number))
+    return f"odd array {name}"
+
+
+def _opened(folder: Path) -> sqlite3.Connection:
+    return sqlite3.connect(folder / DATABASE, isolation_level=None)
+
+
+Way = Callable[[random.Random, Path, Workspace], str]
+ACCIDENTS: tuple[Way, ...] = (_change_bytes, _overwrite, _remove)
+"""What a disk or a careless user does. The rest are forgeries, which need only be survived."""
+
 WAYS: tuple[Way, ...] = (
-    _bytes, _bytes, _bytes, _empty, _garbage, _gone, _gone, _folder_for_file, _file_for_folder,
-    _swapped, _swapped,
-    _linked, _linked, _pipe, _odd_json, _odd_json, _odd_json, _odd_counts, _odd_counts, _journal,
-    _other_format,
-    _rows_changed, _rows_changed, _rows_changed,
-)  # fmt: skip
+    *(_change_bytes, _change_bytes, _change_bytes, _overwrite, _remove, _swap, _swap),
+    *(_replace_by_other_kind, _change_rows, _execute, _execute, _execute, _execute),
+    *(_change_json, _change_json, _change_array),
+)
 
 DAMAGE = Attack(
     "damage",
-    "files of run folders flipped, cut, removed, swapped, replaced by folders, links and pipes, "
-    "filled with odd values; then read and resumed",
-    one,
-    lambda workshop: 10 if workshop.short else 3000,
+    "files of finished and killed runs flipped, cut, removed, swapped, replaced; foreign "
+    "databases with views, triggers, other schemas and types; then read and resumed",
+    judge,
+    lambda workspace: 12 if workspace.short else 1500,
     prepare,
 )

@@ -1,150 +1,122 @@
-"""A kill, a full disk or an error of the disk at every single call that writes to a run."""
+"""A kill, a full disk or an error of the disk at every operation of the storage."""
 
 from __future__ import annotations
 
-import json
-import shutil
+import errno
+import itertools
+import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from torture.breaking import Breaker, Fault
 from torture.cases import Attack, Case, Verdict
-from torture.environments import LOG
-from torture.forking import call, run
-from torture.invariants import torn_files
-from torture.kills import LIMIT, resumed
-from torture.scenarios import RESUME, RUN, SCENARIOS, Scenario, Workshop
+from torture.interruptions import interrupted_problem, next_command, resumed
+from torture.processes import call, run
+from torture.reading import complaint
+from torture.scenarios import LIMIT, SCENARIOS, Scenario, Workspace, new_folder
 
-HAPPENS: tuple[Fault, ...] = ("before", "after", "half", "full", "error")
-ATTACKED = ("family-hurried", "lake-hurried", "own-hurried", "bins-hurried", "fragile-hurried",
-            "counts", "identify",
-            "explore-paper")  # fmt: skip
-SHORT = ("family-hurried", "own-hurried")
-CODES = (2, 4, 130)
-"""With which a run may stop on a disk that fails."""
+Kind = Literal["none", "kill", "full", "error"]
+"""Nothing, a kill, a disk that is full from then on, one error of the disk."""
 
-CALLS = ".calls.json"
-BROKEN = "broken"
-
-
-@dataclass(frozen=True)
-class Point:
-    """One call of one command, and what happens there."""
-
-    scenario: Scenario
-    resuming: bool  # the run was killed before, and it is resuming that is struck
-    number: int
-    name: str
-    fault: Fault
-
-    def __str__(self) -> str:
-        which = f"{self.scenario.name} resumed" if self.resuming else self.scenario.name
-        return f"{which}, {self.fault} {self.name} {self.number}"
+ATTACKED = (
+    *("family-hurried", "identify-hurried", "lake-hurried", "own-hurried", "bins-hurried"),
+    *("fragile-hurried", "counts", "explore-paper"),
+)
+ATTACKED_IN_SHORT = ("family-hurried", "own-hurried")
+CASES, CASES_IN_SHORT = 600, 10
+NEEDS_ROOM = ("open", "write", "mkdir", "fsync", "commit")
+STOPPED = (2, 4)
+EVENTS = "events"
 
 
-def _words(scenario: Scenario, resuming: bool) -> list[str]:
-    return RESUME if resuming else scenario.command
-
-
-def broken(words: list[str], breaker: Breaker, listing: Path | None = None) -> Callable[[], int]:
-    """A command whose calls are counted, or go wrong."""
+def with_fault(
+    words: list[str], kind: Kind = "none", at: int = -1, events: Path | None = None
+) -> Callable[[], int]:
+    """A command that meets a fault at an operation, or lists its operations in a file."""
 
     def task() -> int:
-        breaker.install()
-        try:
-            return call(words)
-        finally:
-            if listing is not None:
-                breaker.save(listing)
+        from covgame.storage import files
+
+        numbers = itertools.count()
+
+        def fault(operation: str, path: Path) -> None:
+            number = next(numbers)
+            if events is not None:
+                with events.open("a") as file:
+                    file.write(f"{operation}\n")
+            if kind == "kill" and number == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if kind == "error" and number == at:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+            if kind == "full" and number >= at and operation in NEEDS_ROOM:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+        files.fault = fault
+        return call(words)
 
     return task
 
 
-def prepare(workshop: Workshop) -> None:
-    """Count the calls of every command in a dry run; those of resuming after a kill half-way."""
-    for name in SHORT if workshop.short else ATTACKED:
-        scenario = SCENARIOS[name]
-        workshop.play_whole(scenario)
-        place = _fresh(workshop.folder / BROKEN / name)
-        dry = _dry_run(scenario, place, resuming=False)
-        shutil.rmtree(place / RUN)
-        (place / LOG).unlink(missing_ok=True)
-        halfway = Breaker(place, "before", 3 * len(dry) // 5)
-        run(broken(scenario.command, halfway), place, prepare=scenario.prepare, limit=LIMIT)
-        if (place / RUN / "run.json").exists():
-            again = _fresh(workshop.folder / BROKEN / f"{name}-resumed")
-            shutil.copytree(place, again, dirs_exist_ok=True)
-            _dry_run(scenario, again, resuming=True)
-            shutil.rmtree(again / RUN)
+def attacked(workspace: Workspace) -> list[Scenario]:
+    names = ATTACKED_IN_SHORT if workspace.short else ATTACKED
+    return [SCENARIOS[name] for name in names]
 
 
-def _fresh(place: Path) -> Path:
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    return place
+def prepare(workspace: Workspace) -> None:
+    """List the operations of every command."""
+    workspace.play(attacked(workspace))
+    for one in attacked(workspace):
+        place = new_folder(workspace.folder / EVENTS / one.name)
+        task = with_fault(one.command, events=place / EVENTS)
+        ending = run(task, place, prepare=one.prepare, limit=LIMIT)
+        if ending.code != one.code:
+            raise RuntimeError(f"{one.name}: {ending}")
+        workspace.events[one.name] = (place / EVENTS).read_text().splitlines()
 
 
-def _dry_run(scenario: Scenario, place: Path, *, resuming: bool) -> list[list[str]]:
-    task = broken(_words(scenario, resuming), Breaker(place / RUN), place / CALLS)
-    ending = run(task, place, prepare=scenario.prepare, limit=LIMIT)
-    if ending.code != scenario.code:
-        raise RuntimeError(f"dry run of {scenario.name}: {ending}")
-    calls: list[list[str]] = json.loads((place / CALLS).read_text())
-    return calls
+def points(workspace: Workspace) -> list[tuple[Scenario, int, str, Kind]]:
+    """Operations with what happens there, thinned out evenly where there are too many."""
+    kinds: tuple[Kind, ...] = ("kill", "full", "error")
+    every = [
+        (one, number, operation, kind)
+        for one in attacked(workspace)
+        for number, operation in enumerate(workspace.events[one.name])
+        for kind in kinds
+        if kind == "kill" or (operation == "unlink" and kind == "error") or operation in NEEDS_ROOM
+    ]
+    most = CASES_IN_SHORT if workspace.short else CASES
+    return [every[place * len(every) // most] for place in range(most)]
 
 
-def points(workshop: Workshop) -> list[Point]:
-    """Every call, with everything that can happen there."""
-    found = []
-    for name in SHORT if workshop.short else ATTACKED:
-        for resuming in (False, True):
-            listing = workshop.folder / BROKEN / (f"{name}-resumed" if resuming else name) / CALLS
-            calls = json.loads(listing.read_text()) if listing.exists() else []
-            found += [
-                Point(SCENARIOS[name], resuming, number, called, fault)
-                for number, (called, _) in enumerate(calls)
-                for fault in HAPPENS
-                if fault != "half" or called == "write"
-            ]
-    if workshop.short:
-        found = found[:: max(1, len(found) // 10)]
-    return found
-
-
-def one(case: Case) -> Verdict:
-    """Strike, look, and play to the end."""
-    point = points(case.workshop)[case.number]
-    scenario = point.scenario
-    where = str(point)
-    before = case.workshop.folder / BROKEN / scenario.name
-    kills = 1 if point.resuming else 0
-    if point.resuming:
-        shutil.copytree(before / RUN, case.folder / RUN)
-        if (before / LOG).exists():
-            shutil.copy(before / LOG, case.folder)
-    task = broken(
-        _words(scenario, point.resuming), Breaker(case.folder / RUN, point.fault, point.number)
-    )
+def judge(case: Case) -> Verdict:
+    """Play with a fault, read what is left, and resume, sometimes after another kill."""
+    scenario, at, operation, kind = points(case.workspace)[case.number]
+    where = f"{scenario.name}, {kind} at {at} ({operation})"
+    task = with_fault(scenario.command, kind, at)
     ending = run(task, case.folder, prepare=scenario.prepare, limit=LIMIT)
-    died = ending.code == -signal.SIGKILL and not ending.late
-    allowed = (*CODES, scenario.code)
-    if not died and (ending.late or ending.code not in allowed or "Traceback" in ending.err):
-        return Verdict("other exit", f"{where}: {ending}")
-    torn = torn_files(case.folder / RUN)
-    if torn:
-        return Verdict("torn", f"{where}: {torn[0]}")
-    verdict = resumed(case, scenario, kills + 1)
-    outcome = "killed" if died else f"exit {ending.code}"
-    problem = None if verdict.problem is None else f"{where}: {verdict.problem}"
-    return Verdict(outcome, problem, verdict.lost)
+    outcome = "killed" if ending.was_killed else f"exit {ending.code}"
+    problem = None if ending.was_killed else complaint(scenario.command, ending)
+    if not ending.was_killed and ending.code not in (*STOPPED, scenario.code):
+        problem = str(ending)
+    problem = problem or interrupted_problem(case, scenario)
+    kills = 1
+    if problem is None and case.rng.random() < 0.3:
+        kills, again = 2, case.rng.randrange(2 + at)
+        task = with_fault(next_command(case, scenario), "kill", again)
+        run(task, case.folder, prepare=scenario.prepare, limit=LIMIT)
+        problem = interrupted_problem(case, scenario)
+        where = f"{where}, then a kill at {again}"
+    verdict = resumed(case, scenario, kills)
+    problem = problem or verdict.problem
+    said = None if problem is None else f"{where}: {problem}"
+    return Verdict(outcome, said, verdict.lost, kills)
 
 
 FAULTS = Attack(
     "faults",
-    "killed before, after and amidst every call that writes; a disk that is full, or fails, there",
-    one,
-    lambda workshop: len(points(workshop)),
+    "a kill before and after every operation of the storage, a full disk and a disk error there",
+    judge,
+    lambda workspace: CASES_IN_SHORT if workspace.short else CASES,
     prepare,
 )

@@ -1,4 +1,4 @@
-"""Inputs that are nearly right: valid ones, changed where their structure says it hurts."""
+"""Inputs that are nearly valid: valid ones, changed where their structure matters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import json
 import math
 import random
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -31,8 +30,7 @@ WORLDS = (
     "doublechain:states=5", "model.json", "gym:FrozenLake-v1",
     "gym:FrozenLake-v1?is_slippery=false",
     "gym:Blackjack-v1", "gym:CliffWalking-v1", "gym:MountainCar-v0",
-    "py:torture.environments:Logged",
-    "py:torture.environments:Counted", "py:torture.environments:Pendulum",
+    "py:torture.environments:Logged", "py:torture.environments:Pendulum",
     "py:torture.environments:Logged?seconds=0",
 )  # fmt: skip
 TARGETS = (
@@ -64,7 +62,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "max_episodes": ("1", "40"), "seed": ("0", "7"), "epsilon": ("1", "0.5", "3"),
     "delta": ("0.1",),
     "most_states": ("12", "70"), "most_successors": ("3",), "scale": ("1e-6",),
-    "min_reach": ("0.05",),
+    "min_reach": ("0.05",), "step_timeout": ("1",), "workers": ("1", "2"),
     "to": ("csv", "minari"), "report": ("page.html",), "picture": ("page.png",),
     "env_name": WORLDS, "given": DATA, "planner": ("py:torture.environments:Logged",),
     "adversary": ("py:math:floor",),
@@ -72,139 +70,104 @@ GOOD: dict[str, tuple[str, ...]] = {
 """Values that mean something, by the parameter that takes them."""
 
 NEVER = {"help", "debug", "version"}
+CHANCES = {"as_json": 0.9, "quiet": 0.9, "out": 0.8, "epsilon": 0.95, "max_episodes": 0.6}
+"""How often an option is given."""
 
 
-def command_line(rng: random.Random, name: str, command: click.Command) -> list[str]:
-    """A command with options that fit, more or less."""
+def command_line(rng: random.Random, name: str, command: click.Command, valid: float) -> list[str]:
+    """A command with options, a share of which are ``valid``."""
     words: list[str] = []
     for one in command.params:
         if one.name is None or one.name in NEVER:
             continue
-        if isinstance(one, click.Argument):
-            if rng.random() < 0.97:
-                words.append(value(rng, one))
-        elif isinstance(one, click.Option):
-            words += _option(rng, one)
-    if rng.random() < 0.1 and words:
-        words = _shaken(rng, words)
+        if isinstance(one, click.Option):
+            usual = 0.9 if one.required or one.name == "target" else 0.12
+            if rng.random() < CHANCES.get(one.name, usual):
+                words += [one.opts[0]] if one.is_flag else [one.opts[0], _value(rng, one, valid)]
+        elif rng.random() < 0.97:
+            words.append(_value(rng, one, valid))
+    if words and rng.random() < 0.1:
+        place = rng.randrange(len(words))
+        words[place : place + rng.randrange(2)] = rng.sample((*TEXTS, *words), rng.randrange(2))
     return [name, *words]
 
 
-def _option(rng: random.Random, option: click.Option) -> list[str]:
-    usual = {
-        "as_json": 0.9,
-        "quiet": 0.9,
-        "out": 0.8,
-        "target": 0.9,
-        "epsilon": 0.95,
-        "max_episodes": 0.6,
-    }
-    chance = usual.get(option.name or "", 0.9 if option.required else 0.12)
-    if rng.random() > chance:
-        return []
-    if option.is_flag:
-        return [option.opts[0]]
-    found = [option.opts[0], value(rng, option)]
-    return found * 2 if rng.random() < 0.02 else found
-
-
-def value(rng: random.Random, parameter: click.Parameter) -> str:
-    """Mostly one that fits; else one that nearly does."""
+def _value(rng: random.Random, parameter: click.Parameter, valid: float) -> str:
+    """A value that fits, or one that nearly does."""
     good = GOOD.get(parameter.name or "", ())
     if isinstance(parameter.type, click.Choice):
         good = tuple(map(str, parameter.type.choices))
-    if good and rng.random() < 0.93:
+    if good and rng.random() < valid:
         return rng.choice(good)
     if parameter.type.name in ("integer", "float"):
         return rng.choice(NUMBERS)
-    return spoilt_text(rng, rng.choice(good or TEXTS))
+    return changed_text(rng, rng.choice(good or TEXTS))
 
 
-def spoilt_text(rng: random.Random, text: str) -> str:
-    """A text with something wrong in it."""
-
-    def cut() -> str:
-        return text[: rng.randrange(len(text) + 1)]
-
-    def insert() -> str:
-        place = rng.randrange(len(text) + 1)
-        return text[:place] + rng.choice((*TEXTS, *NUMBERS)) + text[place:]
-
-    def number() -> str:
-        digits = [place for place, one in enumerate(text) if one.isdigit()]
-        if not digits:
-            return insert()
+def changed_text(rng: random.Random, text: str) -> str:
+    """A text that is cut, doubled, replaced, or has something inserted."""
+    place = rng.randrange(len(text) + 1)
+    digits = [at for at, one in enumerate(text) if one.isdigit()]
+    how = rng.randrange(8)
+    if how == 0:
+        return text[:place]
+    if how == 1:
+        return rng.choice(TEXTS)
+    if how == 2:
+        return text * rng.choice((2, 3, 3, 1000))
+    if how < 6 and digits:
         place = rng.choice(digits)
         return text[:place] + rng.choice(NUMBERS) + text[place + 1 :]
-
-    def other() -> str:
-        return rng.choice(TEXTS)
-
-    def doubled() -> str:
-        return text * rng.choice((2, 3, 3, 1000))
-
-    return rng.choice((cut, insert, insert, number, number, number, other, doubled))()
+    return text[:place] + rng.choice((*TEXTS, *NUMBERS)) + text[place:]
 
 
-def _shaken(rng: random.Random, words: list[str]) -> list[str]:
-    words = list(words)
-    place = rng.randrange(len(words))
-    if rng.random() < 0.5:
-        del words[place]
-    else:
-        words.insert(place, rng.choice((*TEXTS, *words)))
-    return words
+def changed_bytes(rng: random.Random, before: bytes) -> bytes:
+    """Content with some bits flipped, or its end cut off."""
+    content = bytearray(before)
+    if content and rng.random() < 0.3:
+        return before[: rng.randrange(len(before))]
+    for _ in range(rng.choice((1, 8)) if content else 0):
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    return bytes(content)
 
 
 WEIRD: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 2**31, 2**63, 10**40, -0.0, 0.5, 1e300, 1e-300, math.nan,
-    math.inf, -math.inf,
-    "", "0", "x", "nan", "\u202e", "x" * 3000, [], {}, [[]], [None], {"a": 1}, [0] * 50,
+    math.inf, -math.inf, "", "0", "x", "nan", "\u202e", "x" * 3000, [], {}, [[]], [None],
+    {"a": 1}, [0] * 50,
 )  # fmt: skip
 
 
-def spoilt_json(rng: random.Random, content: Any) -> str:
+def changed_json(rng: random.Random, content: Any) -> str:
     """A tree with a few changes, or its text with some."""
     tree = copy.deepcopy(content)
     for _ in range(rng.choice((1, 1, 2, 4))):
-        tree = _changed(rng, tree)
+        places = _places(tree)
+        if not places:
+            tree = rng.choice(WEIRD)
+            continue
+        parent, key = rng.choice(places)
+        how = rng.randrange(4)
+        if how == 0:
+            del parent[key]
+        elif how == 1 and isinstance(parent, list):
+            parent.insert(key, copy.deepcopy(parent[key]))
+        elif how == 1:
+            parent[f"{key}_"] = copy.deepcopy(parent[key])
+        else:
+            parent[key] = copy.deepcopy(rng.choice(WEIRD))
     text = json.dumps(tree)
     if rng.random() < 0.15:
-        text = spoilt_text(rng, text)
+        text = changed_text(rng, text)
     if rng.random() < 0.02:
         text = "[" * 100_000 if rng.random() < 0.5 else '{"a":' * 5000
     return text
 
 
-def _changed(rng: random.Random, tree: Any) -> Any:
-    """One node is replaced, removed or doubled."""
-    places = list(_places(tree))
-    if not places:
-        return rng.choice(WEIRD)
-    parent, key = rng.choice(places)
-    changes: tuple[Callable[[], None], ...] = (
-        lambda: parent.__setitem__(key, copy.deepcopy(rng.choice(WEIRD))),
-        lambda: parent.__setitem__(key, copy.deepcopy(rng.choice(WEIRD))),
-        lambda: parent.__delitem__(key),
-        lambda: _double(parent, key),
-    )
-    rng.choice(changes)()
-    return tree
-
-
 def _places(tree: Any) -> list[tuple[Any, Any]]:
+    """Every (parent, key) of a tree."""
     found: list[tuple[Any, Any]] = []
-    keys = (
-        list(tree) if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else []
-    )
+    keys = range(len(tree)) if isinstance(tree, list) else tree if isinstance(tree, dict) else ()
     for key in keys:
-        found.append((tree, key))
-        found += _places(tree[key])
+        found += [(tree, key), *_places(tree[key])]
     return found
-
-
-def _double(parent: Any, key: Any) -> None:
-    if isinstance(parent, list):
-        parent.insert(key, copy.deepcopy(parent[key]))
-    else:
-        parent[f"{key}_"] = parent[key]

@@ -1,205 +1,155 @@
-"""Environments that misbehave: what is promised of each of them, as one table."""
+"""Environments that misbehave, and what must become of the run, as one table."""
 
 from __future__ import annotations
 
 import json
 import signal
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from torture.cases import Attack, Case, Verdict
-from torture.forking import Ending, run
-from torture.fuzz import complaint
-from torture.invariants import episodes_in, problems, torn_files
-from torture.kills import OPENED, open_run
-from torture.scenarios import RUN, logged
+from torture.hostile_environments import ERRORS
+from torture.invariants import DATABASE, interrupted_problems, problems, read_run
+from torture.processes import Ending, run
+from torture.reading import complaint, reading_problem
+from torture.scenarios import RUN, logged_episodes
 
-FAILED, INTERRUPTED, REFUSED, DONE, SPENT = 4, 130, 2, 0, 3
-LIMIT = 30.0
-MAKE = "py:torture.hostile_worlds:make"
+DONE, REFUSED, SPENT, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
+LIMIT = 40.0
+MODULE = "py:torture.hostile_environments"
+UNKNOWN = 10_000
+"""Episodes that fail have no end in the log: no comparison."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What must come of an environment that misbehaves in this way."""
+    """A run on a hostile environment, and its allowed exit codes."""
 
     how: str
     codes: tuple[int, ...]
     where: str = "step"
-    lost: int = 1  # episodes that were over and are not kept, at most
     options: tuple[str, ...] = ()
-    verb: str = "cover"
-    blamed: bool = False  # the answer names the state, the action and the error
-    ends: bool = False  # it ends the process; counts follow when the run is opened
-    at_once: bool = False  # it never behaves, in no process
+    lost: int = 1  # episodes in the log that the run may lack
+    is_blamed: bool = False  # the answer has the state, the action and the error
+    kills: bool = False  # the environment ends the process
+    peaceful: int = 25
 
     @property
     def words(self) -> list[str]:
         """A command that would take a few hundred episodes."""
-        env = f"{MAKE}?how={quote(self.how)}&where={self.where}"
-        env += "&peaceful=0" if self.at_once else ""
-        asked = {
-            "cover": ["--target", "uniform:12/pair"],
-            "explore": ["--epsilon", "3", "--most-states", "30", "--max-episodes", "120"],
-        }[self.verb]
-        return [self.verb, env, *asked, "--out", RUN, "--json", "--quiet", *self.options]
+        env = f"{MODULE}:Hostile?how={quote(self.how)}&where={self.where}&peaceful={self.peaceful}"
+        env = f"{MODULE}:NeverEnds" if self.how == "never ends" else env
+        words = ["cover", env, "--target", "uniform:12/pair"]
+        if "--epsilon" in self.options:
+            words = ["explore", env, "--most-states", "30", "--max-episodes", "120"]
+        return [*words, "--out", RUN, "--json", "--quiet", *self.options]
 
     def __str__(self) -> str:
-        when = " at once" if self.at_once else ""
-        return f"{self.verb}, {self.how} in {self.where}{when} {' '.join(self.options)}".rstrip()
+        when = "" if self.peaceful else " at once"
+        return f"{self.how} in {self.where}{when} {' '.join(self.options)}".rstrip()
 
 
-RAISING = (
-    "raises", "raises without a word", "raises on two lines", "raises at length",
-    "raises SystemExit",
-    "raises StopIteration", "raises GeneratorExit", "raises MemoryError", "raises OSError",
-    "raises BrokenPipeError",
-    "raises BaseException", "recurses", "sys.exit", "exhausts memory",
-)  # fmt: skip
+RAISING = (*ERRORS, "recurses", "sys.exit", "exhausts memory")
 DEATHS = {
     "os._exit": 0,
     "segfault": -signal.SIGSEGV,
     "aborts": -signal.SIGABRT,
     "SIGKILL": -signal.SIGKILL,
 }
-"""How the process ends that such an environment plays in."""
+"""Exit codes of a process that plays such an environment itself."""
 
-DYING = tuple(DEATHS)
-DYING_OR_STUCK = (*DYING, "hangs", "spins")
-SET_ASIDE = 10_000
-"""They break in the middle of episodes that never end for them: nothing to compare with."""
-
-LYING = (
-    "reward NaN", "reward inf", "reward None", "reward text", "reward list", "observation object",
-    "observation rude", "one value", "no values", "None", "seven values",
-)  # fmt: skip
+STUCK = ("hangs", "spins")
+INVALID = (
+    *("reward NaN", "reward inf", "reward None", "reward text", "reward list"),
+    *("observation object", "observation unprintable", "one value", "no values", "None"),
+    "seven values",
+)
 ODD = (
-    "observation None", "observation NaN", "observation list", "observation dict",
-    "observation odd text",
-    "observation long", "reward huge",
-)  # fmt: skip
-ENDLESS = ("done None", "done text")
-"""What they take for an end, nobody else does."""
-
+    *("observation None", "observation NaN", "observation list", "observation dict"),
+    *("observation odd text", "observation long", "reward huge"),
+)
 HARMLESS = (
-    "nothing", "prints", "changes folder", "starts a thread", "forks", "leaks", "ignores signals",
-    "never ends",
-)  # fmt: skip
-
-
-WATCHED = ("--step-timeout", "1")
-ISOLATED = ("--isolate",)
-RECORDED = ("--on-failure", "record")
-AVOIDED = ("--on-failure", "avoid")
+    *("nothing", "prints", "changes folder", "starts a thread", "forks", "leaks"),
+    *("ignores signals", "never ends"),
+)
+TIMEOUT = ("--step-timeout", "1")
+RULES = tuple(("--on-failure", rule) for rule in ("record", "avoid"))
 
 
 def table() -> list[Expected]:
-    """Every environment, and what is promised of it."""
-    found = [Expected(how, (FAILED,), blamed=True) for how in (*RAISING, *LYING)]
-    found += [Expected(how, (code,), ends=True) for how, code in DEATHS.items()]
-    found += [Expected(how, (DONE,), options=ISOLATED, blamed=True) for how in DYING]
-    found += [  # another process behaves for a while, which is enough
-        Expected(how, (DONE,), options=WATCHED, blamed=True) for how in DYING_OR_STUCK
-    ]
-    found += [
-        Expected(how, (FAILED,), options=WATCHED, blamed=True, at_once=True)
-        for how in (*DYING_OR_STUCK, "raises", "recurses")
-    ]
-    found += [Expected("hangs", (FAILED,), "reset", options=WATCHED, at_once=True)]
-    found += [
-        Expected(how, (DONE,), lost=SET_ASIDE, options=options, blamed=True)
-        for how in ("raises", "sys.exit", "reward NaN")
-        for options in (RECORDED, AVOIDED)
-    ]
-    found += [
-        Expected(how, (DONE,), lost=SET_ASIDE, options=(*AVOIDED, *WATCHED), blamed=True)
-        for how in ("segfault", "hangs")
-    ]
-    found += [Expected(how, (FAILED,), "reset") for how in (*RAISING, "None", "observation rude")]
-    found += [Expected(how, (FAILED, REFUSED), "constructor") for how in RAISING]
-    found += [Expected(how, (DONE, FAILED)) for how in ODD]
-    found += [Expected(how, (DONE, FAILED), lost=99) for how in ENDLESS]
-    found += [Expected(how, (DONE,)) for how in HARMLESS]
-    found += [
-        Expected(how, (FAILED,), verb="explore") for how in ("raises", "reward NaN", "sys.exit")
-    ]
-    found += _watched()
-    found += [Expected("raises KeyboardInterrupt", (INTERRUPTED, FAILED))]
-    found += [Expected(how, (INTERRUPTED,)) for how in ("SIGINT", "SIGTERM")]
-    return found
-
-
-def _watched() -> list[Expected]:
-    """In a process of its own, and with every rule for failures."""
-    found = [
-        Expected(how, (DONE,), where, lost=99, options=("--step-timeout", "1"))
-        for how in (*DYING, "hangs", "spins")
+    """Every environment, and what is expected of it."""
+    found = [Expected(how, (FAILED,), is_blamed=True) for how in (*RAISING, *INVALID)]
+    found += [Expected(how, (code,), kills=True) for how, code in DEATHS.items()]
+    isolated = [Expected(how, (DONE,), options=("--isolate",), is_blamed=True) for how in DEATHS]
+    found += isolated
+    found += [  # a new process behaves for a while, which is enough
+        Expected(how, (DONE,), where, TIMEOUT, lost=99, is_blamed=where == "step")
+        for how in (*DEATHS, *STUCK)
         for where in ("step", "reset")
     ]
     found += [
-        Expected(how, (FAILED,), options=("--step-timeout", "5")) for how in ("raises", "sys.exit")
+        Expected(how, (FAILED,), options=TIMEOUT, is_blamed=True, peaceful=0)
+        for how in (*DEATHS, *STUCK, "raises", "recurses")
+    ]
+    found += [Expected("hangs", (FAILED,), "reset", TIMEOUT, peaceful=0)]
+    found += [
+        Expected(how, (DONE, SPENT), options=(*rule, "--max-episodes", "300"), lost=UNKNOWN)
+        for how in (*RAISING, *INVALID)
+        for rule in RULES
     ]
     found += [
-        Expected(how, (DONE, SPENT), options=("--on-failure", rule, "--max-episodes", "300"))
-        for how in (*RAISING, *LYING)
-        for rule in ("record", "avoid")
+        Expected(how, (DONE,), options=(*RULES[1], *TIMEOUT), lost=UNKNOWN, is_blamed=True)
+        for how in ("segfault", "hangs")
     ]
-    return found
+    resets = (*RAISING, "None", "observation unprintable")
+    found += [Expected(how, (FAILED,), "reset") for how in resets]
+    found += [Expected(how, (FAILED, REFUSED), "constructor") for how in RAISING]
+    found += [Expected(how, (DONE, FAILED)) for how in ODD]
+    found += [Expected(how, (DONE, FAILED), lost=99) for how in ("done None", "done text")]
+    found += [Expected(how, (DONE,)) for how in HARMLESS]
+    found += [
+        Expected(how, (FAILED,), options=("--epsilon", "3"))
+        for how in ("raises", "reward NaN", "sys.exit")
+    ]
+    found += [Expected("raises KeyboardInterrupt", (INTERRUPTED, FAILED))]
+    return found + [Expected(how, (INTERRUPTED,)) for how in ("SIGINT", "SIGTERM")]
 
 
-def one(case: Case) -> Verdict:
-    """Play, and compare with the table."""
+def judge(case: Case) -> Verdict:
+    """Play, compare with the table, and read the run."""
     every = table()
-    expected = every[case.number * (7 if case.workshop.short else 1) % len(every)]
+    expected = every[case.number * (19 if case.workspace.short else 1) % len(every)]
     ending = run(expected.words, case.folder, limit=LIMIT)
-    problem = _mismatch(case, expected, ending)
-    lost = _lost(case) if problem is None and (case.folder / RUN / "run.json").exists() else 0
-    if problem is None and lost > expected.lost:
-        problem = f"{lost} episodes are lost"
+    problem, lost = _mismatch(case, expected, ending), 0
+    if problem is None and (case.folder / RUN / DATABASE).exists():
+        lost = max(0, logged_episodes(case.folder) - read_run(case.folder / RUN).episodes)
+        problem = reading_problem(case.folder, None)
+        if lost > expected.lost:
+            problem = f"{lost} episodes are lost"
     said = None if problem is None else f"{expected}: {problem}"
-    return Verdict("no end" if ending.late else f"exit {ending.code}", said, max(0, lost))
+    return Verdict(f"exit {ending.code}", said, 0 if expected.lost == UNKNOWN else lost)
 
 
 def _mismatch(case: Case, expected: Expected, ending: Ending) -> str | None:
-    if ending.late or ending.code not in expected.codes:
+    if ending.timed_out or ending.code not in expected.codes:
         return f"{ending}, expected {expected.codes}"
-    if expected.ends:
-        return next(iter(torn_files(case.folder / RUN)), None)
+    if expected.kills:
+        return next(iter(interrupted_problems(case.folder / RUN)), None)
     problem = complaint(expected.words, ending)
     if problem is not None or ending.code == REFUSED:
         return problem
-    if found := problems(case.folder / RUN):
-        return found[0]
-    answer = json.loads(ending.out)
-    held = episodes_in(case.folder / RUN)
-    if answer["episodes"] != held:
-        return f"it says {answer['episodes']} episodes, and there are {held}"
-    return _not_blamed(answer) if expected.blamed else None
-
-
-def _not_blamed(answer: dict[str, Any]) -> str | None:
-    """A failure is shown with where it was."""
-    wanted = {"state", "action", "error", "episode"}
-    if not answer.get("failures"):
-        return "the answer lists no failures"
-    first = answer["failures"][0]
-    missing = [name for name in sorted(wanted) if first.get(name) is None]
-    return f"a failure without {', '.join(missing)}" if missing else None
-
-
-def _lost(case: Case) -> int:
-    """Episodes that the environment has shown and that the run does not hold."""
-    over = logged(case.folder)
-    opened = run(open_run, case.folder, limit=LIMIT)
-    if opened.code:
-        raise RuntimeError(f"cannot be opened: {opened}")
-    return over - int((case.folder / OPENED).read_text())
+    found = problems(case.folder / RUN)
+    if expected.is_blamed and not found:
+        failures = json.loads(ending.out).get("failures") or [{}]
+        names = ("action", "episode", "error", "state")
+        missing = [name for name in names if failures[0].get(name) is None]
+        found = [f"the answer has no {', '.join(missing)} of the failure"] if missing else []
+    return found[0] if found else None
 
 
 HOSTILE = Attack(
     "hostile",
-    "environments that raise, die, hang, print, leak, lie, fork, close files, ignore signals",
-    one,
-    lambda workshop: 8 if workshop.short else len(table()),
+    "environments that raise, die, hang, print, leak, fork, ignore signals, return nonsense",
+    judge,
+    lambda workspace: 8 if workspace.short else len(table()),
 )

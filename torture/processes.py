@@ -1,168 +1,156 @@
-"""The command itself, as people start it: killed in all its parts, and in other surroundings."""
+"""Run a command of covgame in a process of its own, and send signals to it.
+
+Importing everything takes a second, forking a process that has done so a few milliseconds. That
+makes thousands of attacks affordable.
+"""
 
 from __future__ import annotations
 
 import os
-import random
+import select
 import signal
-import subprocess
 import sys
 import time
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
-from torture.cases import Attack, Case, Verdict
-from torture.forking import Ending, end_family, family
-from torture.invariants import differences, torn_files
-from torture.kills import LIMIT, resumed
-from torture.scenarios import RUN, SCENARIOS, Scenario, Workshop
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MAX_OUTPUT = 2_000_000
 
-ROOT = Path(__file__).resolve().parents[1]
-ATTACKED = ("family", "counts", "lake", "own", "own-slow", "own-kept", "identify", "own-identify")
-LEFT_OVER = 10.0
-"""After so many seconds nothing is left of a process that was killed."""
+Task = Sequence[str] | Callable[[], int]
+"""The arguments of a command, or a function that returns an exit code."""
 
 
-def command_line(words: list[str]) -> list[str]:
-    return [sys.executable, "-m", "covgame", *words]
+@dataclass(frozen=True)
+class Strike:
+    """A signal, sent ``delay`` seconds after the start of a process."""
+
+    delay: float
+    number: signal.Signals
 
 
-def surroundings(**changed: str) -> dict[str, str]:
-    path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": path, **changed}
+@dataclass(frozen=True)
+class Ending:
+    """How a process ended; ``code`` is minus the number of the signal that killed it."""
+
+    code: int
+    seconds: float
+    out: str
+    err: str
+    timed_out: bool = False
+
+    @property
+    def was_killed(self) -> bool:
+        return self.code == -signal.SIGKILL and not self.timed_out
+
+    def __str__(self) -> str:
+        how = f"exit {self.code}" if self.code >= 0 else signal.Signals(-self.code).name
+        last = self.err.strip().splitlines()[-1:] or [""]
+        return f"{'time limit, ' if self.timed_out else ''}{how} {last[0][:300]}".strip()
 
 
-def start(words: list[str], folder: Path, **changed: str) -> subprocess.Popen[bytes]:
-    """As from a shell, in a session of its own."""
-    with (folder / ".real.out").open("wb") as out, (folder / ".real.err").open("wb") as err:
-        return subprocess.Popen(
-            command_line(words),
-            cwd=folder,
-            env=surroundings(**changed),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+@dataclass
+class Started:
+    """A running process; its output goes to files in its folder."""
+
+    pid: int
+    began: float
+    outputs: tuple[Path, Path]
+    handle: int
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait at most so long; whether the process has ended."""
+        ready, _, _ = select.select([self.handle], [], [], max(0.0, seconds))
+        return bool(ready)
+
+    def wait(self, strikes: Sequence[Strike] = (), limit: float = 60.0) -> Ending:
+        """Send the signals, wait for the end, and kill the process after ``limit`` seconds."""
+        for one in sorted(strikes, key=lambda one: one.delay):
+            if not self.ends_within(self.began + one.delay - time.monotonic()):
+                os.kill(self.pid, one.number)
+        timed_out = not self.ends_within(self.began + limit - time.monotonic())
+        if timed_out:
+            os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        seconds = time.monotonic() - self.began
+        os.close(self.handle)
+        with suppress(ProcessLookupError):  # a killed process may leave workers
+            os.killpg(self.pid, signal.SIGKILL)
+        out, err = (_start_of(path) for path in self.outputs)
+        return Ending(os.waitstatus_to_exitcode(status), seconds, out, err, timed_out)
 
 
-def ended(process: subprocess.Popen[bytes], folder: Path, limit: float = LIMIT) -> Ending:
+def _start_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(MAX_OUTPUT).decode(errors="replace")
+
+
+def start(task: Task, folder: Path, prepare: Callable[[], None] | None = None) -> Started:
+    """Run ``covgame ARGUMENTS`` in a folder; ``prepare`` is called first, in the new process."""
+    number = len(list(folder.glob(".output-*")))
+    outputs = folder / f".output-{number}", folder / f".output-{number}-errors"
+    for path in outputs:
+        path.touch()
+    sys.stdout.flush()
+    sys.stderr.flush()
     began = time.monotonic()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the command can handle them
+    pid = os.fork()
+    if pid == 0:
+        _run_and_exit(task, folder, outputs, prepare)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    return Started(pid, began, outputs, os.pidfd_open(pid))
+
+
+def run(
+    task: Task,
+    folder: Path,
+    *,
+    strikes: Sequence[Strike] = (),
+    prepare: Callable[[], None] | None = None,
+    limit: float = 60.0,
+) -> Ending:
+    """``start`` a process, and wait for its end."""
+    return start(task, folder, prepare).wait(strikes, limit)
+
+
+def _run_and_exit(
+    task: Task, folder: Path, outputs: tuple[Path, Path], prepare: Callable[[], None] | None
+) -> NoReturn:
+    code = 70
     try:
-        code, late = process.wait(limit), False
-    except subprocess.TimeoutExpired:
-        process.kill()
-        code, late = process.wait(), True
-    said = [(folder / name).read_text(errors="replace") for name in (".real.out", ".real.err")]
-    return Ending(code, time.monotonic() - began, said[0], said[1], late)
+        os.setsid()
+        os.chdir(folder)
+        for number, path in enumerate(outputs, start=1):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), number)
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+        for name in SIGNALS:
+            signal.signal(name, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        sys.path.insert(0, str(folder))
+        if prepare is not None:
+            prepare()
+        code = task() if callable(task) else call(task)
+    except BaseException:
+        with suppress(BaseException):
+            traceback.print_exc()
+        code = 1
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                stream.flush()
+        os._exit(code)
 
 
-def prepare(workshop: Workshop) -> None:
-    for name in ATTACKED:
-        workshop.play_whole(SCENARIOS[name])
+def call(arguments: Sequence[str]) -> int:
+    """What the command ``covgame`` does; its exit code."""
+    from covgame.cli.main import run_command
 
-
-def one(case: Case) -> Verdict:
-    """Kill one process of the command, or all, and resume."""
-    scenario, rng = SCENARIOS[ATTACKED[case.number % len(ATTACKED)]], case.rng
-    process = start(scenario.command, case.folder)
-    _wait_for_a_run(process, case.folder, rng, case.workshop.endings[scenario.name].seconds)
-    victims = family(process.pid)
-    which = rng.choice(("all", "first", "any"))
-    chosen = {"all": victims, "first": [process.pid], "any": [rng.choice(victims or [process.pid])]}
-    for pid in chosen[which]:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    ending = ended(process, case.folder)
-    left = end_family(process.pid, LEFT_OVER)
-    outcome = f"{which} of {len(victims)}"
-    if left:
-        return Verdict(outcome, f"{scenario.name}: {left} processes outlive the kill of {which}")
-    if ending.late or "Traceback" in ending.err:
-        return Verdict(outcome, f"{scenario.name}, {which}: {ending}")
-    torn = torn_files(case.folder / RUN)
-    if torn:
-        return Verdict(outcome, f"{scenario.name}: {torn[0]}")
-    verdict = resumed(case, scenario, 1)
-    return Verdict(outcome, verdict.problem, verdict.lost)
-
-
-def _wait_for_a_run(
-    process: subprocess.Popen[bytes], folder: Path, rng: random.Random, seconds: float
-) -> None:
-    """Sometimes it is struck while it imports, mostly while it plays."""
-    until = time.monotonic() + (rng.uniform(0.0, 2.0) if rng.random() < 0.2 else LIMIT)
-    while time.monotonic() < until and process.poll() is None:
-        if (folder / RUN / "run.json").exists():
-            time.sleep(rng.uniform(0.0, 1.1 * seconds))
-            return
-        time.sleep(0.01)
-
-
-# ------------------------------------------------------------------------- surroundings
-
-SAME = (
-    "family",
-    "transition",
-    "counts",
-    "own",
-    "bins",
-    "identify",
-    "explore-paper",
-    "own-identify",
-)
-CHANGES: tuple[dict[str, str], ...] = (
-    {"PYTHONHASHSEED": "1"},
-    {"PYTHONHASHSEED": "4711"},
-    {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-    {"OMP_NUM_THREADS": "7", "OPENBLAS_NUM_THREADS": "7"},
-    {"TZ": "Pacific/Kiritimati"},
-    {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0"},
-    {"LC_ALL": "de_DE.UTF-8"},
-    {"PYTHONOPTIMIZE": "2"},
-    {"COLUMNS": "20", "TERM": "dumb", "NO_COLOR": "1"},
-)
-
-
-def prepare_same(workshop: Workshop) -> None:
-    for name in SAME:
-        workshop.play_whole(SCENARIOS[name])
-
-
-def same(case: Case) -> Verdict:
-    """Another hash seed, number of threads, time zone, locale: the same bytes."""
-    scenario: Scenario = SCENARIOS[SAME[case.number % len(SAME)]]
-    changed = CHANGES[case.number // len(SAME) % len(CHANGES)]
-    process = start(scenario.command, case.folder, **changed)
-    ending = ended(process, case.folder)
-    where = f"{scenario.name} with {changed}"
-    if ending.code != scenario.code:
-        return Verdict("other exit", f"{where}: {ending}")
-    whole = case.workshop.reference(scenario)
-    found = differences(case.folder / RUN, whole, exact=True)
-    for path in sorted((whole / "episodes").glob("*.parquet")):
-        mine = case.folder / RUN / "episodes" / path.name
-        if not mine.exists() or mine.read_bytes() != path.read_bytes():
-            found.append(f"{path.name} has other bytes")
-    return Verdict(
-        "same bytes" if not found else "other bytes",
-        "; ".join([where, *found[:3]]) if found else None,
-    )
-
-
-PROCESSES = Attack(
-    "processes",
-    "`SIGKILL` of one or all processes of the command as people start it",
-    one,
-    lambda _: 64,
-    prepare,
-    in_short=False,
-)
-SURROUNDINGS = Attack(
-    "surroundings",
-    "other hash seeds, numbers of threads, time zones, locales: the same bytes",
-    same,
-    lambda _: len(SAME) * len(CHANGES),
-    prepare_same,
-    in_short=False,
-)
+    sys.argv = ["covgame", *arguments]
+    return run_command()

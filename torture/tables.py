@@ -1,4 +1,4 @@
-"""What was tried and what survived: on the terminal, in results.json, in docs/surviving.md."""
+"""The table of attacks: on the terminal, in results.json and in docs/surviving.md."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parent / "results.json"
 FORMAT = "covgame-torture/1"
-HEADS = ("attack", "tried", "survived", "lost", "what became of them")
+HEADS = ("attack", "tried", "survived", "lost", "outcomes")
 
 
 def as_text(tallies: Sequence[Tally]) -> str:
-    """The table for people at a terminal."""
+    """The table for a terminal."""
     rows = [list(HEADS), *(_cells(one.to_dict()) for one in tallies)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(HEADS))]
     lines = [
@@ -28,20 +28,20 @@ def as_text(tallies: Sequence[Tally]) -> str:
 
 def _cells(one: dict[str, Any]) -> list[str]:
     outcomes = sorted(one["outcomes"].items(), key=lambda item: (-item[1], item[0]))
-    became = ", ".join(f"{times:,} {name}" for name, times in outcomes[:6])
+    shown = ", ".join(f"{times:,} {name}" for name, times in outcomes[:6])
     numbers = [f"{one[name]:,}" for name in ("tried", "survived", "lost_in_all")]
-    return [one["attack"], *numbers, became]
+    return [one["attack"], *numbers, shown]
 
 
-def write_results(path: Path, tallies: Sequence[Tally]) -> None:
-    """Attacks that were not carried out this time keep what they have."""
+def write_results(path: Path, tally: Tally) -> None:
+    """Replace the row of an attack."""
     known = read_results(path) if path.exists() else {}
-    known |= {one.attack: one.to_dict() for one in tallies}
+    known[tally.attack] = tally.to_dict()
     path.write_text(json.dumps({"format": FORMAT, "attacks": known}, indent=1) + "\n")
 
 
 def read_results(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
-    """Attacks by name."""
+    """Rows by the names of the attacks."""
     content: dict[str, dict[str, Any]] = json.loads(path.read_text())["attacks"]
     return content
 
@@ -52,10 +52,10 @@ def as_markdown() -> str:
 
     rows = []
     for one in read_results().values():
-        name, *numbers, became = _cells(one)
-        rows.append([f"**{name}**: {one['about']}", *numbers, became])
+        name, *numbers, outcomes = _cells(one)
+        rows.append([f"**{name}**: {one['about']}", *numbers, outcomes])
     return table(HEADS, rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {"torture": as_markdown}
-"""By the names that stand in the markers of a page."""
+"""By the names in the markers of a page."""
