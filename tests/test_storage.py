@@ -281,6 +281,28 @@ def test_a_damaged_schema_and_missing_rows(tmp_path: Path) -> None:
             cg.resume(tmp_path / "run", env=Door)
 
 
+class Stuck(Door):
+    """Fails where it is pushed first."""
+
+    def step(self, action: str) -> tuple[str, float, bool]:
+        if action == "push" and self.state == "CLOSED":
+            raise RuntimeError("stuck")
+        return super().step(action)
+
+
+def test_avoided_actions_are_counted_again_in_their_order(tmp_path: Path) -> None:
+    for episodes in (1, 5):
+        out = tmp_path / str(episodes)
+        asked: dict[str, Any] = {"max_episodes": episodes, "on_failure": "avoid", "out": out}
+        played = cg.cover(Stuck, "uniform:20/pair", **asked).arrays()
+        query(out, "DELETE FROM arrays")
+        query(out, "DELETE FROM result")
+        again = cg.load(out, env=Stuck).arrays()
+        assert {name: array.tolist() for name, array in played.items()} == {
+            name: array.tolist() for name, array in again.items()
+        }
+
+
 class OddText(Door):
     """Shows text that UTF-8 cannot encode, and rewards whose sum is infinite."""
 

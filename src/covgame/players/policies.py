@@ -8,6 +8,7 @@ import numpy as np
 
 from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
+from covgame.failures import Failure
 from covgame.game.counts import Counts
 from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
@@ -66,8 +67,10 @@ class PolicyStepped:
             played.append(episode)
         return as_block(first, played)
 
-    def replay(self, episode: Episode) -> None:
+    def replay(self, episode: Episode, *, avoided: Failure | None = None) -> None:
         """Take an episode that was played before as if it were played now."""
+        if avoided is not None:
+            self.source.avoid(avoided)
         self.counts.add(episode)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
+from covgame.failures import Failure
 from covgame.game.game import Game
 from covgame.game.growth import Growth
 from covgame.players.compiled import CompiledGame
@@ -78,10 +79,21 @@ class SteppedPlayer:
         look = self.growth.second_look
         return not self.game.looks_again or (look is not None and look.in_vain % 2 == 1)
 
-    def replay(self, episode: Episode, *, played: bool = False) -> None:
-        """Count an episode that was played elsewhere; ``played``: by the policy asked for last."""
+    def replay(
+        self, episode: Episode, *, played: bool = False, avoided: Failure | None = None
+    ) -> None:
+        """Count an episode that was played elsewhere.
+
+        Args:
+            episode: The episode.
+            played: It was played by the policy asked for last.
+            avoided: The failure that ended it, if its action was avoided from then on.
+        """
         if not played:
             self._over()  # as before playing: given data are a part of the target
+        if avoided is not None:
+            self._discover_all(episode)  # before the failure
+            self.source.avoid(avoided)
         self._tell(episode)
         self._over()  # the target grows when it did
 
@@ -145,11 +157,14 @@ class SteppedPlayer:
             looking = self.growth.is_second_look(self.game)
         if looking and self.growth.second_look is not None:
             self.growth.second_look.play()
+        self._discover_all(episode)
+        self.inner.tell(episode)
+        self.growth.hear(self.game, episode)
+
+    def _discover_all(self, episode: Episode) -> None:
         self._make_room()
         for state in episode.state.tolist():
             self._discover(state)
-        self.inner.tell(episode)
-        self.growth.hear(self.game, episode)
 
 
 def random_actions(shape: Shape) -> Policy:

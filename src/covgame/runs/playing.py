@@ -254,9 +254,8 @@ def replay(
                 raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
             player = external_player(run, task, source)
         failure = source.failures.ended(told)
-        if failure is not None and failure.then == "avoided":
-            source.avoid(failure)
-        player.replay(episode)
+        is_avoided = failure is not None and failure.then == "avoided"
+        player.replay(episode, avoided=failure if is_avoided else None)
         run.keep(as_block(told, [episode]))
         on_episode(told + 1)
         if task.over and not run.ONE_TASK:
