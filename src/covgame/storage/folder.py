@@ -311,12 +311,7 @@ def _state_rows(
     keys: Sequence[str], labels: Sequence[str] | None
 ) -> list[tuple[int, str, str | None]]:
     found = labels if labels is not None else [None] * len(keys)
-    return list(zip(range(len(keys)), keys, map(_storable, found), strict=True))
-
-
-def _storable(label: str | None) -> str | None:
-    """A label without halves of characters, which UTF-8 does not have."""
-    return None if label is None else label.encode("utf-8", "backslashreplace").decode()
+    return list(zip(range(len(keys)), keys, found, strict=True))
 
 
 def add_states(
@@ -324,7 +319,7 @@ def add_states(
 ) -> None:
     """Add the states from number ``first`` on; the ones before are in the database."""
     for number in range(first, len(keys)):
-        label = _storable(labels[number]) if labels else None
+        label = labels[number] if labels else None
         writer.execute("INSERT INTO states VALUES (?, ?, ?)", (number, keys[number], label))
 
 
