@@ -285,7 +285,7 @@ def test_what_cannot_be_written_is_said(here: Path, to: Any, out: str, said: str
 
 
 def test_runs_without_episodes_are_refused(here: Path) -> None:
-    with pytest.raises(cg.BadInput, match="is no run"):
+    with pytest.raises(cg.BadInput, match="is not a covgame run"):
         cg.export("nowhere", to="csv", out="x.csv")
     cg.cover("chain:states=3,horizon=4", "uniform:2/pair", play="counts", out="counted")
     with pytest.raises(cg.BadInput, match="--play counts"):
