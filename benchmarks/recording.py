@@ -30,7 +30,7 @@ CASES: list[tuple[str, int, str]] = [
     ("gym:FrozenLake-v1", 20, "uniform:1000"),
     ("gym:FrozenLake-v1", 100, "uniform:1000"),
 ]
-EPISODES, ROUNDS = 2_000, 7
+EPISODES, ROUNDS = 5_000, 15
 MODES, COMMITS = ("WAL", "TRUNCATE", "PERSIST", "DELETE"), 2_000
 
 
