@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks import _results
+from covgame.config import CoverConfig
 from covgame.flow.cheap_bounds import cheap_bounds
 from covgame.flow.min_flow import dual_bound, min_flow
+from covgame.game.presets import configured_game
 from covgame.mdp.model import TabularMDP
 from covgame.planning import resolve_target
 from covgame.players.compiled import CompiledPlayer
 from covgame.runs.least import cheaply, estimated
-from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import as_environment
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
@@ -42,15 +43,15 @@ WORLDS: list[tuple[str, int | None, str]] = [
 ]
 LARGEST = ("grid:rows=50,columns=50,horizon=120", None, "uniform:3/pair")
 ROUNDS = (0, 24, 48, 96, 192)
-SETTINGS = CoverSettings()
+SETTINGS = CoverConfig()
 MOST_AVERAGED = 10_000_000
 """Rows times episodes for which weights are averaged: that is done outside of compiled code."""
 
 
 def play(model: TabularMDP, target: Target, *, averaging: bool) -> tuple[Any, FloatArray, float]:
     """A game played to its end: with the average of its weights, and the seconds that it took."""
-    game = SETTINGS.new_game(
-        target, stationary=model.transitions.stationary, stage_free=target.stage_free
+    game = configured_game(
+        SETTINGS, target, stationary=model.transitions.stationary, stage_free=target.stage_free
     )
     most = 1 if averaging else 1_000
     player = CompiledPlayer(game, SimulatedSource(model, SETTINGS.seed), most=most, record=False)

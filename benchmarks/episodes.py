@@ -21,13 +21,13 @@ from typing import Any
 
 import covgame as cg
 from benchmarks import _results
+from covgame.config import CoverConfig
 from covgame.game.game import Game, rounds
 from covgame.game.presets import default_game, paper_game
 from covgame.players.compiled import WaitingPlayer
 from covgame.runs.cover import start
 from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
-from covgame.runs.settings import CoverSettings
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.reaching import drop_rarely_reached
 
@@ -84,7 +84,7 @@ def recording() -> dict[str, float]:
     times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(5):
         for record, taken in times.items():
-            run = start(CHAIN, "uniform:300", CoverSettings(min_reach=0.001))
+            run = start(CHAIN, "uniform:300", CoverConfig(min_reach=0.001))
             with tempfile.TemporaryDirectory() as folder:
                 if record:
                     create_folder(run, Path(folder) / "run")

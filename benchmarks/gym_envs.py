@@ -15,9 +15,9 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
+from covgame.config import CoverConfig
 from covgame.runs.cover import start
 from covgame.runs.playing import play
-from covgame.runs.settings import CoverSettings
 from covgame.sources.external import ExternalSource
 from covgame.sources.steppers import Step, Stepper
 
@@ -60,7 +60,7 @@ def measure(env: str, horizon: int, target: str, reach: float, seeds: int) -> di
     episodes, ours = [], []
     cost = None
     for seed in range(seeds):
-        run = start(environment, target, CoverSettings(seed=seed, min_reach=reach))
+        run = start(environment, target, CoverConfig(seed=seed, min_reach=reach))
         if not isinstance(run.source, ExternalSource):
             raise TypeError("this benchmark is for environments that are played step by step")
         timed = Timed(run.source.stepper)

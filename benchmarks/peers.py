@@ -25,7 +25,7 @@ from benchmarks.comparison.markdown import update_page
 from benchmarks.comparison.results import RESULTS, Result, read_results
 from benchmarks.comparison.running import Progress, run
 from benchmarks.comparison.summaries import all_tables
-from covgame.errors import BadInput
+from covgame.errors import BadInput, options_in_messages
 
 INTERRUPTED = 130
 SECONDS_BETWEEN_MESSAGES = 10.0
@@ -40,7 +40,8 @@ def main(words: Sequence[str]) -> int:
     try:
         return _report(options) if is_report else _compare(options)
     except BadInput as error:
-        print(f"bench peers: {error}", file=sys.stderr)
+        with options_in_messages():
+            print(f"bench peers: {error}", file=sys.stderr)
         return error.exit_code
 
 

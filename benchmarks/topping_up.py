@@ -15,12 +15,12 @@ import numpy as np
 
 import covgame as cg
 from benchmarks import _results
+from covgame.config import CoverConfig
 from covgame.game.counts import Counts
 from covgame.players.policies import PolicyCompiled
 from covgame.runs.cover import start
 from covgame.runs.given import Given
 from covgame.runs.playing import to_the_end
-from covgame.runs.settings import CoverSettings
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import Policy
 
@@ -44,7 +44,7 @@ def given(kind: str, env: str, target: str, episodes: int, seed: int) -> list[Gi
         return []
     counts = Counts(model.shape, pooled=False)
     if kind == "an earlier run":
-        settings = CoverSettings(seed=seed, max_episodes=episodes, stage_dependent=True)
+        settings = CoverConfig(seed=seed, max_episodes=episodes, stage_dependent=True)
         counts.include(to_the_end(start(env, target, settings)).counts)
     else:
         player = PolicyCompiled(
@@ -64,7 +64,7 @@ def measure(env: str, target: str, kind: str, seeds: int) -> dict[str, Any]:
     whole = cg.plan(env, target).min_episodes
     ratios, left = [], []
     for seed in range(seeds):
-        run = start(env, target, CoverSettings(seed=seed))
+        run = start(env, target, CoverConfig(seed=seed))
         run.start_from(given(kind, env, target, int(whole / 2), seed + 10_000))
         to_the_end(run)
         assert run.covered  # noqa: S101

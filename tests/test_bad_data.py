@@ -297,7 +297,7 @@ def test_copies_of_a_run_that_never_began_are_replaced(tmp_path: Path) -> None:
 def test_data_are_not_written_over_by_their_copies(tmp_path: Path) -> None:
     run = cg.cover(GRID, "uniform:1/pair", out=tmp_path / "run")
     shutil.copytree(tmp_path / "run" / "episodes", tmp_path / "out" / "given" / "00")
-    with pytest.raises(BadInput, match="is where copies of the data go; choose another --out"):
+    with pytest.raises(BadInput, match="is where copies of the data go; choose another out"):
         cg.cover(
             GRID, "uniform:2/pair", start_from=tmp_path / "out" / "given" / "00",
             out=tmp_path / "out",

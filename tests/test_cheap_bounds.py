@@ -221,7 +221,7 @@ def test_a_plan_in_time() -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), "soon"])
 def test_seconds_are_positive(seconds: Any) -> None:
-    with pytest.raises(cg.BadInput, match="--seconds"):
+    with pytest.raises(cg.BadInput, match="seconds"):
         cg.plan(GRID, "uniform:5/pair", seconds=seconds)
 
 

@@ -435,7 +435,7 @@ def test_a_worker_that_is_killed_is_one_sentence(
 ) -> None:
     """Running out of memory looks like this."""
     monkeypatch.setattr(running, "_measure", _die)
-    with pytest.raises(BadInput, match="fewer --workers"):
+    with pytest.raises(BadInput, match="fewer workers"):
         run([LOCK, EXPLORING], tmp_path, workers=2)
     assert read_results(tmp_path) == []
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
+from covgame.config import CoverConfig
 from covgame.errors import BadInput, UnreachableTarget
 from covgame.game.progress import progress_of
 from covgame.mdp.files import save_model
@@ -19,7 +20,6 @@ from covgame.runs.cover import start
 from covgame.runs.opening import load, resume
 from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
-from covgame.runs.settings import CoverSettings
 from covgame.storage import episodes as shard_files
 from covgame.storage.episodes import shards
 from covgame.storage.folder import RunFolder
@@ -123,7 +123,7 @@ def test_nothing_to_cover_takes_no_episode(preset: Any) -> None:
 
 
 def test_what_is_left_is_the_lp_of_the_remainder() -> None:
-    run = start("riverswim:states=5,horizon=8", "uniform:20", CoverSettings(min_reach=REACH))
+    run = start("riverswim:states=5,horizon=8", "uniform:20", CoverConfig(min_reach=REACH))
     before = progress_of(run.game)
     assert before.episodes_left is None
     assert before.rows_unvisited == before.rows_open == before.rows
@@ -145,7 +145,7 @@ def test_what_is_left_of_a_large_world_is_bounded() -> None:
     run = start(
         "garnet:states=40,actions=4,horizon=25,stationary=true",
         "uniform:3",
-        CoverSettings(max_episodes=400),
+        CoverConfig(max_episodes=400),
     )
     for _ in play(run):
         pass
@@ -232,7 +232,7 @@ def test_killed_at_any_point_is_resumed(tmp_path: Path) -> None:
     expected = content_of(tmp_path / "whole")
 
     def begin(folder: Path) -> None:
-        run = start(name, "uniform:3", CoverSettings(**asked))
+        run = start(name, "uniform:3", CoverConfig(**asked))
         create_folder(run, folder)
 
     begin(tmp_path / "only the database")

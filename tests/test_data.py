@@ -115,7 +115,7 @@ def test_real_numbers_by_a_map(tmp_path: Path) -> None:
     assert names is not None
     shown = [names[state] for state in together(data)["state"]]
     assert shown == [f"({s},)" for s in SMALL["state"]]
-    with pytest.raises(BadInput, match=r"real numbers.*--states bins"):
+    with pytest.raises(BadInput, match=r"real numbers.*states bins"):
         open_data(path)
 
 
@@ -374,7 +374,7 @@ def test_other_complaints(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"holds no data"):
         open_data(tmp_path / "empty")
     path = write(tmp_path / "t.parquet", SMALL)
-    with pytest.raises(BadInput, match=r"no column 'sate', which --columns names for state; did"):
+    with pytest.raises(BadInput, match=r"no column 'sate', which columns names for state; did"):
         open_data(path, columns={"state": "sate"})
     with pytest.raises(BadInput, match="horizon must be at least 1"):
         open_data(path, horizon=0)

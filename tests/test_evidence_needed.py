@@ -207,9 +207,9 @@ def test_the_horizon_of_a_run_is_no_end_of_its_environment(tmp_path: Path) -> No
 def test_the_time_limit_of_a_collector_may_not_be_the_environments(tmp_path: Path) -> None:
     for columns in (ALL, ("episode", "state", "action", "reward", "done")):
         path = table(tmp_path / "steps.csv", columns, steps=2)
-        with pytest.raises(BadInput, match="use --horizon 2"):
+        with pytest.raises(BadInput, match="use horizon=2"):
             audited(path)
-        with pytest.raises(BadInput, match="use --horizon 2"):
+        with pytest.raises(BadInput, match="use horizon=2"):
             cg.identify(Risky, epsilon=0.5, most_states=1, start_from=path)
         assert audited(path, horizon=2).identify.holds
 
@@ -330,7 +330,7 @@ def test_datasets_that_contradict_each_other_are_refused(tmp_path: Path) -> None
 
 def test_discovered_states_may_not_be_all(tmp_path: Path) -> None:
     cg.cover(Risky, "uniform:5/pair", out=tmp_path / "run")
-    with pytest.raises(BadInput, match="--most-states"):
+    with pytest.raises(BadInput, match="most_states"):
         cg.audit(tmp_path / "run", "uniform:1/pair", epsilon=1.0)
 
 
@@ -468,7 +468,7 @@ def test_forbidden_and_avoided_actions(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot avoid"):
         cg.explore(Risky, epsilon=1.0, most_states=1, on_failure="avoid")
     path = table(tmp_path / "steps.csv", ALL, episodes=2)
-    with pytest.raises(BadInput, match="--play counts"):
+    with pytest.raises(BadInput, match='play="counts"'):
         cg.explore("chain:states=2", epsilon=1.0, play="counts", start_from=path)
 
 

@@ -288,7 +288,7 @@ def test_runs_without_episodes_are_refused(here: Path) -> None:
     with pytest.raises(cg.BadInput, match="is not a covgame run"):
         cg.export("nowhere", to="csv", out="x.csv")
     cg.cover("chain:states=3,horizon=4", "uniform:2/pair", play="counts", out="counted")
-    with pytest.raises(cg.BadInput, match="--play counts"):
+    with pytest.raises(cg.BadInput, match='play="counts"'):
         cg.export("counted", to="csv", out="x.csv")
     cg.cover("chain:states=3,horizon=4", "uniform:2/pair", max_episodes=0, out="none")
     with pytest.raises(cg.BadInput, match="no episodes yet"):

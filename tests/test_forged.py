@@ -133,7 +133,7 @@ def test_rows_are_left_out_only_where_that_was_asked(tmp_path: Path) -> None:
     rows = RunFolder.open(tmp_path / "run").load_arrays()
     assert rows is not None
     changed(tmp_path / "run", left_out_rows=rows["target_rows"])
-    with pytest.raises(cg.BadInput, match="leaves out rows without --min-reach"):
+    with pytest.raises(cg.BadInput, match="leaves out rows without min_reach"):
         cg.certify(tmp_path / "run")
 
 

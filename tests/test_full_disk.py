@@ -206,7 +206,7 @@ def test_no_folder_at_all(tmp_path: Path) -> None:
         done = covgame(*command, "--out", "", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert "--out" in done.stderr
-    with pytest.raises(cg.BadInput, match="--out"):
+    with pytest.raises(cg.BadInput, match="out names"):
         cg.cover("grid", "uniform:1/pair", out="")
     assert list(tmp_path.iterdir()) == []
 

@@ -318,12 +318,12 @@ def test_validation_replays_from_given_data(tmp_path: Path) -> None:
 def test_what_cannot_be_started_from_is_refused(tmp_path: Path) -> None:
     cg.cover(TOY, "uniform:2", out=tmp_path / "first")
     first = tmp_path / "first"
-    with pytest.raises(BadInput, match="--preset certified"):
+    with pytest.raises(BadInput, match='preset="certified"'):
         cg.explore(TOY, epsilon=1.5, preset="paper", start_from=first)
     for learn in (cg.explore, cg.identify):
-        with pytest.raises(BadInput, match="--play exact"):
+        with pytest.raises(BadInput, match='play="exact"'):
             learn(TOY, epsilon=1.5, play="counts", start_from=first)
-    with pytest.raises(BadInput, match="--play exact"):
+    with pytest.raises(BadInput, match='play="exact"'):
         cg.cover(TOY, "uniform:2", play="counts", start_from=first)
     with pytest.raises(BadInput, match="5"):
         cg.cover("chain:states=2,horizon=3", "uniform:2", start_from=tmp_path / "nowhere5")

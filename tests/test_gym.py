@@ -65,7 +65,7 @@ def test_the_environments_own_limit_is_the_default_horizon() -> None:
     assert cg.make("gym:FrozenLake-v1").horizon == 100
     with pytest.raises(cg.BadInput, match="100 steps"):
         cg.make("gym:FrozenLake-v1", horizon=101)
-    with pytest.raises(cg.BadInput, match="--horizon"):
+    with pytest.raises(cg.BadInput, match="horizon"):
         cg.make("gym:Blackjack-v1")
     with pytest.raises(cg.BadInput, match="from 1 on"):
         cg.make("gym:FrozenLake-v1", horizon=0)

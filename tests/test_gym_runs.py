@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
+from covgame.config import CoverConfig
 from covgame.errors import BadInput, UnknownModel
 from covgame.game.counts import Counts
+from covgame.game.presets import configured_game
 from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame
 from covgame.runs.opening import resume
-from covgame.runs.settings import CoverSettings
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.reading import RecordedEpisodes
@@ -86,7 +87,7 @@ def test_what_is_forbidden_is_never_planned(preset: Any) -> None:
     world = cg.make("chain:states=4,horizon=5").require_model("a test")
     target = parse_request("uniform:3").resolve(world.transitions)
     allowed = np.array([[True, True], [False, True], [True, True], [True, False]])
-    game = CoverSettings(preset=preset).new_game(target, stationary=True)
+    game = configured_game(CoverConfig(preset=preset), target, stationary=True)
     game.allowed = allowed
     compiled, source = CompiledGame(game), SimulatedSource(world, 0)
     for number in range(30):
@@ -139,7 +140,7 @@ def test_observations_of_several_numbers() -> None:
 def test_limits_and_spaces_are_checked() -> None:
     with pytest.raises(BadInput, match="ends its episodes after 100"):
         cg.make("gym:FrozenLake-v1", horizon=101)
-    with pytest.raises(BadInput, match="--horizon"):
+    with pytest.raises(BadInput, match="horizon"):
         cg.make("gym:Blackjack-v1")
     with pytest.raises(BadInput, match="bins:10x10x10x10"):
         cg.make("gym:CartPole-v1")

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import covgame as cg
+from covgame.config import LearnConfig
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.runs import learn as learning
 from covgame.runs.playing import play
 from covgame.runs.saving import create_folder
-from covgame.runs.settings import LearnSettings
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape
-from tests.rundb import arrays_of, config_of, result_of, set_arrays, set_config
+from tests.rundb import arrays_of, config_of, query, result_of, set_arrays, set_config
 from tests.test_cli import covgame, interrupted
 
 TOY = "garnet:states=3,actions=2,horizon=3"
@@ -270,7 +270,7 @@ def test_killed_by_counts_and_resumed(tmp_path: Path) -> None:
     cg.explore(TOY, epsilon=1.5, preset="paper", out=whole)
     for stop in (3, 40):
         parts = tmp_path / f"parts-{stop}"
-        settings = LearnSettings("explore", 1.5, preset="paper")
+        settings = LearnConfig(command="explore", epsilon=1.5, preset="paper")
         run = learning.start(TOY, settings)
         create_folder(run, parts)
         playing = play(run)
@@ -371,7 +371,7 @@ def test_numbers_beyond_reason_are_refused(args: tuple[str, ...]) -> None:
 
 def test_counts_never_pass_what_64_bits_hold() -> None:
     """2^62 episodes are a budget: the run stops there, saved and with an answer."""
-    run = learning.start(TOY, LearnSettings("identify", 1.0, preset="paper"))
+    run = learning.start(TOY, LearnConfig(command="identify", epsilon=1.0, preset="paper"))
     assert run.budget_left == 2**62
     run.n_before = 2**62 - 5
     assert run.budget_left == 5
@@ -452,3 +452,27 @@ def test_a_proof_takes_one_worker_and_says_why(command: tuple[str, ...], tmp_pat
     assert (done.returncode, done.stdout) == (2, "")
     assert "in the order in which they begin" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+class Drift:
+    """Four states in a ring."""
+
+    actions, horizon = 2, 4
+
+    def reset(self, seed: int | None = None) -> int:
+        self.rng, self.at = np.random.default_rng(seed), 0
+        return self.at
+
+    def step(self, action: int) -> tuple[int, float, bool]:
+        self.at = (self.at + action + int(self.rng.random() < 0.3)) % 4
+        return self.at, 0.0, False
+
+
+def test_resuming_removes_the_certificate_of_an_earlier_stop(tmp_path: Path) -> None:
+    """A run that ends within a round has none, whether or not it was stopped before."""
+    cg.explore(Drift, epsilon=0.5, most_states=4, max_episodes=300, out=tmp_path / "whole")
+    cg.explore(Drift, epsilon=0.5, most_states=4, max_episodes=201, out=tmp_path / "run")
+    assert query(tmp_path / "run", "SELECT name FROM documents") == [("certificate",)]
+    cg.resume(tmp_path / "run", env=Drift, max_episodes=300)
+    assert query(tmp_path / "run", "SELECT * FROM documents") == []
+    assert query(tmp_path / "whole", "SELECT * FROM documents") == []

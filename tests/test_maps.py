@@ -161,7 +161,7 @@ def test_what_is_allowed_at_some_visit_is_asked_for() -> None:
 
 
 def test_certificates_on_discovered_states(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="--most-states N"):
+    with pytest.raises(BadInput, match="most_states=N"):
         cg.identify(Robot, epsilon=3, states="keys:at")
     asked: dict[str, Any] = {"env": cg.make(Robot, states="keys:at"), "epsilon": 2.5}
     run = cg.identify(**asked, most_states=4, reward_range=(0, 1), out=tmp_path / "run")
@@ -173,5 +173,5 @@ def test_certificates_on_discovered_states(tmp_path: Path) -> None:
     assert cg.load(tmp_path / "run", env=environment).n_episodes == run.n_episodes
     with pytest.raises(EnvironmentFailed, match="more states than the 2"):
         cg.identify(**asked, most_states=2, reward_range=(0, 1))
-    with pytest.raises(BadInput, match="--most-states is"):
+    with pytest.raises(BadInput, match="most_states should"):
         cg.identify(**asked, most_states=0)

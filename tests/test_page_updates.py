@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import covgame as cg
 from covgame.cli.main import main
+from covgame.config import CoverConfig, LearnConfig
 from covgame.errors import BadInput
 from covgame.report import updates
 from covgame.report.updates import PageUpdates
@@ -21,7 +22,6 @@ from covgame.runs.cover import start
 from covgame.runs.learn import start as start_learning
 from covgame.runs.playing import play
 from covgame.runs.run import Run
-from covgame.runs.settings import CoverSettings, LearnSettings
 from tests.pages import data_in
 
 CHAIN = "chain:states=4,horizon=6"
@@ -29,7 +29,7 @@ RELOADS = re.compile(r'<html lang="en" data-written="\d+">')
 
 
 def begun() -> Run:
-    return start(CHAIN, "uniform:20/pair", CoverSettings())
+    return start(CHAIN, "uniform:20/pair", CoverConfig())
 
 
 class Clock:
@@ -124,7 +124,7 @@ def test_learners_have_such_a_page_too(tmp_path: Path) -> None:
     )
     assert data_in(seen[0])["tone"] == "running"
     assert data_in(path.read_text())["status"] == "certified"
-    run = start_learning("chain:states=3,horizon=3", LearnSettings("identify", 2.0))
+    run = start_learning("chain:states=3,horizon=3", LearnConfig(command="identify", epsilon=2.0))
     clock = Clock()
     pages = PageUpdates(run, tmp_path / "page.html", clock)
     for _ in play(run):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import covgame as cg
+from covgame.config import CoverConfig
 from covgame.episodes import LAST, Episode
 from covgame.flow.min_flow import min_flow
 from covgame.game import progress as module
@@ -19,7 +20,6 @@ from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.game.progress import Pace, progress_of
 from covgame.runs.cover import start
 from covgame.runs.playing import play
-from covgame.runs.settings import CoverSettings
 from covgame.targets.target import Target
 from covgame.types import Policy, Shape
 
@@ -119,7 +119,7 @@ class Torus:
 
 def test_forecasts_on_discovered_states_are_of_the_right_order() -> None:
     """The learnt model does not know what follows an untried pair; its phi* was 30 times off."""
-    run = start(cg.make(Torus), "uniform:1/pair", CoverSettings())
+    run = start(cg.make(Torus), "uniform:1/pair", CoverConfig())
     views = [progress_of(run.game, pace=run.pace) for _ in play(run) if not run.game.covered]
     assert run.covered
     total = views[-1].n_episodes + 1

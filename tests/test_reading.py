@@ -120,7 +120,7 @@ def test_runs_without_episodes_say_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="say out="):
         next(cg.cover(LAKE, "uniform:1/state", horizon=5).episodes())
     cg.cover("grid", "uniform:1/state", play="counts", out=tmp_path)
-    with pytest.raises(BadInput, match="--play counts"):
+    with pytest.raises(BadInput, match='play="counts"'):
         cg.load(tmp_path).steps()
 
 

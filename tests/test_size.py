@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import covgame as cg
+from covgame.config import CoverConfig
 from covgame.game.presets import default_game
 from covgame.game.size import LEAST_BYTES, Kept, size_of
 from covgame.players.following import FollowingGame
 from covgame.players.plain import PlainGame
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
-from covgame.runs.settings import CoverSettings
 from covgame.sources import external
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
@@ -83,7 +83,7 @@ def test_what_pairs_take_does_not_grow_with_the_stages() -> None:
 def test_states_that_are_found_take_what_will_be_asked_of_them() -> None:
     """The target is empty at first, which says nothing about stages."""
     by_pair, by_cell = (
-        start(cg.make(Ring, 900), text, CoverSettings()).size.bytes_per_state
+        start(cg.make(Ring, 900), text, CoverConfig()).size.bytes_per_state
         for text in ("uniform:1/pair", "uniform:1")
     )
     assert by_pair < 5_000
@@ -93,7 +93,7 @@ def test_states_that_are_found_take_what_will_be_asked_of_them() -> None:
 def test_what_does_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covgame.game.size.physical_memory", lambda: 70 * 2**20)
     cg.cover("grid:rows=9,columns=9,horizon=20", "uniform:1/pair", max_episodes=1)
-    with pytest.raises(cg.TooLarge, match="shorter --horizon"):
+    with pytest.raises(cg.TooLarge, match="shorter horizon"):
         cg.cover("grid:rows=30,columns=30,horizon=60", "uniform:1", max_episodes=1)
 
 
@@ -147,7 +147,7 @@ def test_memory_grows_in_the_middle_of_an_episode(
     games = []
     for kind in (FollowingGame, PlainGame):
         monkeypatch.setattr("covgame.players.stepped.following_game", kind)
-        run = start(cg.make(Ring, 7), text, CoverSettings())
+        run = start(cg.make(Ring, 7), text, CoverConfig())
         assert isinstance(run.source, ExternalSource)
         player = SteppedPlayer(run.game, run.source, run.growth)
         while not run.done:

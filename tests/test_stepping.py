@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import covgame as cg
+from covgame.config import CoverConfig
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.game.counts import Counts
 from covgame.game.game import rounds
@@ -22,7 +23,6 @@ from covgame.players.compiled import CompiledGame
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.runs.playing import play
-from covgame.runs.settings import CoverSettings
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request
@@ -124,7 +124,7 @@ def test_everything_that_is_seen_gets_covered() -> None:
 def test_where_a_block_ends_changes_nothing(size: int) -> None:
     """A target may be covered just before it takes up what was newly seen."""
     env = cg.make("gym:Blackjack-v1", horizon=4)
-    run = start(env, "uniform:1/pair", CoverSettings(seed=2))
+    run = start(env, "uniform:1/pair", CoverConfig(seed=2))
     assert isinstance(run.source, ExternalSource)
     player = SteppedPlayer(run.game, run.source, run.growth)
     while not run.done:
@@ -258,7 +258,7 @@ def test_from_python_a_failure_is_an_error() -> None:
 
     with pytest.raises(EnvironmentFailed, match="RuntimeError: hot"):
         cg.cover(own(Hot()), "uniform:1")
-    run = start(own(Hot()), "uniform:1", CoverSettings())
+    run = start(own(Hot()), "uniform:1", CoverConfig())
     for _ in play(run):
         pass
     assert run.stopped == "failed"

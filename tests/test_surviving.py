@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import covgame as cg
+from covgame.config import CoverConfig
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.runs.opening import load, resume
-from covgame.runs.settings import CoverSettings
 from covgame.sources.external import ExternalSource
 from covgame.storage import episodes as shard_files
 from tests.rooms import assert_same, files, steps, whatever_is_said
@@ -269,7 +269,7 @@ def test_what_was_seen_just_before_a_stop_is_asked_for_after_it() -> None:
             return "attic" if self.door and action else "hall", 0.0, False
 
     house = House()
-    run = start(own(house, horizon=2), "uniform:300", CoverSettings())
+    run = start(own(house, horizon=2), "uniform:300", CoverConfig())
     assert isinstance(run.source, ExternalSource)
     SteppedPlayer(run.game, run.source, run.growth).play(201)
     house.door = True

@@ -13,6 +13,7 @@ import pytest
 
 import covgame as cg
 from covgame.cli import progress as cli_progress
+from covgame.config import CoverConfig, LearnConfig
 from covgame.game.progress import Progress
 from covgame.runs import watching
 from covgame.runs.cover import start
@@ -20,7 +21,6 @@ from covgame.runs.learn import start as start_learning
 from covgame.runs.opening import take_up
 from covgame.runs.playing import play
 from covgame.runs.run import Outlook, Run
-from covgame.runs.settings import Changes, CoverSettings, LearnSettings
 from tests.rundb import drop_arrays
 
 
@@ -103,7 +103,7 @@ def some_of(run: Run) -> Run:
 
 
 def test_a_covering_run_says_the_hardest_row_in_words() -> None:
-    settings = CoverSettings()
+    settings = CoverConfig()
     said = some_of(start(cg.make("grid"), "uniform:500/pair", settings)).outlook()
     assert said.share is not None
     assert 0 < said.share < 1
@@ -115,7 +115,7 @@ def test_a_covering_run_says_the_hardest_row_in_words() -> None:
 
 
 def test_the_first_episode_is_too_early_for_an_estimate() -> None:
-    run = start(cg.make(Machine), "uniform:900/pair", CoverSettings())
+    run = start(cg.make(Machine), "uniform:900/pair", CoverConfig())
     next(play(run))
     words = "1 episode; 1 of 4 pairs not reached; too early to estimate"
     assert run.outlook().words == words
@@ -123,7 +123,7 @@ def test_the_first_episode_is_too_early_for_an_estimate() -> None:
 
 def test_a_learning_run_says_how_far_its_bound_is() -> None:
     world = cg.make("riverswim:states=3,horizon=4")
-    run = start_learning(world, LearnSettings("explore", 0.5))
+    run = start_learning(world, LearnConfig(command="explore", epsilon=0.5))
     assert run.outlook().share is None
     shares = []
     for _ in play(run):
@@ -133,13 +133,13 @@ def test_a_learning_run_says_how_far_its_bound_is() -> None:
             assert "wanted 0.5" in said.words
     assert shares[-1] == 1.0
     assert min(shares) < 0.1
-    paper = start_learning(world, LearnSettings("explore", 1.0, preset="paper"))
+    paper = start_learning(world, LearnConfig(command="explore", epsilon=1.0, preset="paper"))
     assert paper.outlook().share == 0.0
 
 
 def test_views_cost_a_small_share_of_the_time_but_come_every_few_seconds() -> None:
     seen: list[Outlook] = []
-    run = some_of(start(cg.make("grid"), "uniform:500/pair", CoverSettings()))
+    run = some_of(start(cg.make("grid"), "uniform:500/pair", CoverConfig()))
     quick = watching.Pacer(seen.append, Clock(0.03))
     for _ in range(200):
         quick.after_block(run)
@@ -212,7 +212,7 @@ def test_labels_are_not_taken_for_markup(monkeypatch: pytest.MonkeyPatch) -> Non
     heard = Listening(terminal=True)
     monkeypatch.setattr(sys, "stderr", heard)
     with watching.display() as show:
-        for _ in play(run := start(cg.make(Machine), "uniform:300/pair", CoverSettings())):
+        for _ in play(run := start(cg.make(Machine), "uniform:300/pair", CoverConfig())):
             show(run)
     assert "/ [bold]turn (" in heard.getvalue()
 
@@ -256,7 +256,7 @@ def test_the_command_line_shows_the_same(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for quiet in (True, False):
-        run = start(cg.make("grid"), "uniform:30/pair", CoverSettings())
+        run = start(cg.make("grid"), "uniform:30/pair", CoverConfig())
         cli_progress.watch(run, report=False, quiet=quiet)
         assert run.covered
         said = capsys.readouterr()
@@ -271,9 +271,7 @@ def test_counting_recorded_episodes_again_is_shown(
     """A killed run may have to replay many episodes before it plays the next."""
     run = cg.cover(Machine, "uniform:30/pair", max_episodes=4, out=tmp_path / "run")
     drop_arrays(tmp_path / "run")
-    again = take_up(
-        tmp_path / "run", Changes(), env=Machine, on_recount=cli_progress.recount_lines()
-    )
+    again = take_up(tmp_path / "run", {}, env=Machine, on_recount=cli_progress.recount_lines())
     assert again.n_episodes == run.n_episodes == 4
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "covgame: 25% done, counting recorded episodes again: 1 of 4"

@@ -530,7 +530,7 @@ def test_ray_is_tried_again_and_not_for_ever() -> None:
 
     moody = Moody()
     assert on_ray.begun(moody, {}) is moody
-    with pytest.raises(EnvironmentFailed, match=r"no port file.*--engine local"):
+    with pytest.raises(EnvironmentFailed, match=r'no port file.*engine="local"'):
         on_ray.begun(Deaf(), {})
 
 

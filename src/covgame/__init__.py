@@ -10,6 +10,7 @@ import typing as _typing
 from covgame import search_path as search_path
 
 if _typing.TYPE_CHECKING:
+    from covgame.config import CoverConfig, LearnConfig
     from covgame.data.audit import Audit, audit
     from covgame.data.export import Exported, export
     from covgame.episodes import LAST, Episode
@@ -61,6 +62,7 @@ __all__ = [
     "BadInput",
     "Checked",
     "Counts",
+    "CoverConfig",
     "Coverage",
     "CovgameError",
     "Driver",
@@ -72,6 +74,7 @@ __all__ = [
     "Exported",
     "Game",
     "Identification",
+    "LearnConfig",
     "LearntModel",
     "MissingExtra",
     "OpenEpisode",
@@ -114,6 +117,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "covgame.config": "CoverConfig LearnConfig",
     "covgame.data.audit": "Audit audit",
     "covgame.data.export": "Exported export",
     "covgame.episodes": "LAST Episode",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +19,53 @@ The state is a number; a text in its place names a group, or a state that has no
 """
 
 
+_shows_options: ContextVar[bool] = ContextVar("shows_options", default=False)
+
+
+@contextlib.contextmanager
+def options_in_messages() -> Iterator[None]:
+    """Show the options of the command line in messages, instead of keyword arguments."""
+    token = _shows_options.set(True)
+    try:
+        yield
+    finally:
+        _shows_options.reset(token)
+
+
 class CovgameError(Exception):
-    """Anything that covgame refuses or fails to do; the message is one sentence."""
+    """Anything that covgame refuses or fails to do; the message is one sentence.
+
+    Messages are written with the options of the command line. In Python they show the keyword
+    arguments instead.
+    """
 
     exit_code = 1
 
     def __str__(self) -> str:
-        return sentence(super().__str__())
+        text = super().__str__()
+        return sentence(text if _shows_options.get() else as_arguments(text))
+
+
+COMMAND_OR_OPTION = re.compile(
+    r"\b(?:covgame|pip install) (?:[^;,()]*[^;,() ])?"  # a command to type, left as it is
+    r"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)"
+    r"(?: (default|paper|certified|exact|lazy|counts|stop|record|avoid|local|ray)\b"
+    r"| ([0-9][0-9,.]*(?<![,.])|[A-Z]+(?:,[A-Z]+)?)\b)?"
+)
+ARGUMENT_NAMES = {"from": "start_from"}
+
+
+def as_arguments(text: str) -> str:
+    """A message with keyword arguments in the place of options: ``play="exact"``."""
+
+    def argument(found: re.Match[str]) -> str:
+        option, word, value = found.groups()
+        if option is None:
+            return found[0]
+        name = ARGUMENT_NAMES.get(option, option.replace("-", "_"))
+        return f'{name}="{word}"' if word else f"{name}={value}" if value else name
+
+    return COMMAND_OR_OPTION.sub(argument, text)
 
 
 class CovgameWarning(UserWarning):

@@ -8,7 +8,7 @@ import click
 
 import covgame
 from covgame.cli.messages import print_json, say_unless, show
-from covgame.cli.options import TARGETS, as_range, common_options, complete_env, parse_columns
+from covgame.cli.options import TARGETS, IntervalType, common_options, complete_env, parse_columns
 from covgame.errors import BadInput
 
 NO_TARGET = "no target given: every action in every state 10 times, at any stage (uniform:10/pair)"
@@ -47,9 +47,11 @@ NO_TARGET = "no target given: every action in every state 10 times, at any stage
 )
 @click.option(
     "--reward-range",
+    type=IntervalType(),
+    metavar="LO,HI",
     default="0,1",
     show_default=True,
-    help="LO,HI: the least and most a step can pay (with --epsilon).",
+    help="The least and most a step can pay (with --epsilon).",
 )
 @click.option("--most-states", type=int, help="There are at most so many states (with --epsilon).")
 @click.option("--stage-dependent", is_flag=True, help="Do not assume that all stages behave alike.")
@@ -86,7 +88,7 @@ def audit(
     columns: str | None,
     epsilon: float | None,
     delta: float,
-    reward_range: str,
+    reward_range: tuple[float, float],
     most_states: int | None,
     stage_dependent: bool,
     at_any_price: bool,
@@ -124,7 +126,7 @@ def audit(
         columns=parse_columns(columns),
         epsilon=epsilon,
         delta=delta,
-        reward_range=as_range(reward_range),
+        reward_range=reward_range,
         most_states=most_states,
         stage_dependent=stage_dependent,
         at_any_price=at_any_price,

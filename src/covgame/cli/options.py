@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,18 @@ from covgame.cli.messages import (
     leave_interrupted,
     warnings_as_messages,
 )
-from covgame.errors import BadInput
+from covgame.config import (
+    CoverConfig,
+    LearnConfig,
+    Option,
+    RunConfig,
+    choices_of,
+    metavar_of,
+    option_name,
+    options_of,
+    types_of,
+)
+from covgame.errors import BadInput, options_in_messages
 from covgame.mdp.families import FAMILIES
 from covgame.signals import OneProcess
 
@@ -63,6 +75,7 @@ def common_options(command: Command) -> Command:
             if context.invoked_subcommand is not None:  # which gives the answer
                 return command(*args, **kwargs)
             with (
+                options_in_messages(),
                 warnings_as_messages(quiet=bool(kwargs.get("quiet"))),
                 kept_for_answers(),
                 OneProcess() as context.meta[PROCESS],
@@ -71,7 +84,8 @@ def common_options(command: Command) -> Command:
         except Exception as error:
             if debug or isinstance(error, click.ClickException | click.exceptions.Exit):
                 raise
-            fail(error)
+            with options_in_messages():
+                fail(error)
 
     for option in (
         click.option("--debug", is_flag=True, help="Show the traceback of an error."),
@@ -104,15 +118,8 @@ def complete_env(_: click.Context, __: click.Parameter, incomplete: str) -> list
 
 
 def world_and_target(command: Command, *, required: bool = True) -> Command:
-    """ENV, ``--target``, ``--horizon`` and ``--min-reach``: what every game is about."""
+    """ENV, ``--target`` and ``--horizon``: what every game is about."""
     for option in (
-        click.option(
-            "--min-reach",
-            type=float,
-            default=0.0,
-            show_default=True,
-            help="Leave out what no policy reaches with at least this probability.",
-        ),
         click.option("--horizon", type=int, help="Most steps of an episode, if ENV does not say."),
         click.option("--target", required=required, help=f"What to cover: {TARGETS}."),
         click.argument("env", shell_complete=complete_env),
@@ -122,13 +129,8 @@ def world_and_target(command: Command, *, required: bool = True) -> Command:
 
 
 def reading_options(command: Command) -> Command:
-    """``--states`` and ``--actions``: how an environment is read, and what is kept of that."""
+    """``--states`` and ``--actions``: how observations and actions are read."""
     for option in (
-        click.option(
-            "--keep-observations",
-            is_flag=True,
-            help="Record the raw observations as well.",
-        ),
         click.option("--actions", help="For actions that are real numbers: grid:N tries N values."),
         click.option(
             "--states",
@@ -140,62 +142,124 @@ def reading_options(command: Command) -> Command:
     return command
 
 
-def failure_options(command: Command, *, resumed: bool = False) -> Command:
-    """``--on-failure``, ``--step-timeout`` and ``--isolate``, for environments that fail."""
-    for option in (
-        click.option(
-            "--isolate",
-            is_flag=True,
-            default=None if resumed else False,
-            help="Run ENV in a worker process, which is replaced when it dies; implied by "
-            "--step-timeout.",
-        ),
-        click.option(
-            "--step-timeout",
-            type=float,
-            metavar="SECONDS",
-            help="Time limit of a step. ENV then runs in a worker process, which is replaced "
-            "when it hangs or dies.",
-        ),
-        click.option(
-            "--on-failure",
-            type=click.Choice(["stop", "record", "avoid"]),
-            default=None if resumed else "stop",
-            show_default=not resumed,
-            help="When ENV fails: try the episode again, three times in all, then stop; or count "
-            "the failure as the end of the episode and go on; or also avoid that action there.",
-        ),
-    ):
-        command = option(command)
-    return command
+def config_options(
+    model: type[RunConfig], *, command: str | None = None, resumed: bool = False
+) -> Callable[[Command], Command]:
+    """The options that a configuration declares.
+
+    Args:
+        model: The configuration.
+        command: Leave out options that this command does not have.
+        resumed: Only options that may be changed when a run is resumed, without defaults.
+    """
+
+    def add(decorated: Command) -> Command:
+        for name, field in reversed(options_of(model, command=command, resumable=resumed).items()):
+            decorated = config_option(name, field, resumed=resumed)(decorated)
+        return decorated
+
+    return add
 
 
-def worker_options(command: Command, *, resumed: bool = False) -> Command:
-    """``--workers``, ``--engine`` and ``--address``: who plays, and where."""
-    for option in (
-        click.option(
-            "--address",
-            metavar="auto|HOST:PORT",
-            help="Where a Ray cluster is; without it Ray is started on this machine.",
-        ),
-        click.option(
-            "--engine",
-            type=click.Choice(["local", "ray"]),
-            default=None if resumed else "local",
-            show_default=not resumed,
-            help="Workers are processes on this machine, or Ray's actors (an extra).",
-        ),
-        click.option(
-            "--workers",
-            type=int,
-            default=None if resumed else 1,
-            show_default=not resumed,
-            help="So many copies of ENV play at once; with several, episodes count as they end and "
-            "the same seed need not give the same run.",
-        ),
-    ):
-        command = option(command)
-    return command
+def config_option(
+    name: str, field: Option, *, resumed: bool = False
+) -> Callable[[Command], Command]:
+    """One option, from its name, type, default and description."""
+    default = None if resumed else field.default
+    further: dict[str, Any] = {"help": field.description, "metavar": metavar_of(field)}
+    kinds = types_of(field)
+    if bool in kinds:
+        return click.option(option_name(name), is_flag=True, default=default, **further)
+    if choices := choices_of(field):
+        further["type"] = click.Choice(choices)
+    elif metavar_of(field) == "LO,HI":
+        further["type"] = IntervalType()
+    else:
+        further["type"] = next((one for one in (int, float) if one in kinds), str)
+    if field.is_required():
+        return click.option(option_name(name), required=True, **further)
+    shown = default if isinstance(default, bool | None) else True
+    return click.option(option_name(name), default=default, show_default=shown, **further)
+
+
+class IntervalType(click.ParamType[tuple[float, float]]):
+    """``LO,HI`` as two numbers."""
+
+    name = "interval"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, float]:
+        parts = value.split(",") if isinstance(value, str) else value
+        try:
+            low, high = map(float, parts)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is not a range; write LO,HI, two numbers", param, ctx)
+        return low, high
+
+
+def config_file_option(command: Command) -> Command:
+    """``--config``: values of options from a TOML file or from a stored run."""
+    option = click.option(
+        "--config",
+        type=click.Path(exists=True, path_type=Path),
+        is_eager=True,
+        expose_value=False,
+        callback=_read_config,
+        help='Take options from a TOML file (horizon = 12, target = "uniform:5"), or from a run; '
+        "options on the command line win.",
+    )
+    return option(command)
+
+
+def _read_config(context: click.Context, _option: click.Parameter, path: Path | None) -> None:
+    """Use the content of the file as defaults."""
+    if path is None:
+        return
+    command = str(context.info_name)
+    try:
+        if path.is_dir() or path.name == "run.db":
+            found = _stored_options(path if path.is_dir() else path.parent, command)
+        else:
+            found = _toml_options(path)
+    except BadInput as error:
+        raise click.UsageError(str(error)) from error
+    names = {option.name for option in context.command.params} - {"data"}
+    for name in found:
+        if name not in names | {"from"}:
+            raise click.UsageError(f"{path}: covgame {command} has no option {name!r}")
+    if "from" in found:
+        found["data"] = found.pop("from")
+    context.default_map = found
+
+
+def _stored_options(path: Path, command: str) -> dict[str, Any]:
+    """The options that a run was made with."""
+    from covgame.storage.folder import RunFolder
+
+    stored = RunFolder.open(path).config
+    if stored.get("command") != command:
+        raise BadInput(f"{path} is a run of covgame {stored.get('command')}, not of {command}")
+    if not stored.get("by_name", True):
+        raise BadInput(
+            f"{path} was played on {stored.get('environment')}, an object of a program; "
+            "play it again from there"
+        )
+    model = CoverConfig if command == "cover" else LearnConfig
+    names = {"horizon", "states", "actions", *options_of(model, command=command)}
+    found = {name: value for name, value in stored.items() if name in names and value is not None}
+    found["env"] = stored["environment"]
+    if "request" in stored:
+        found["target"] = stored["request"]
+    if stored.get("given"):
+        found["from"] = [one["data"] for one in stored["given"]]
+    return found
+
+
+def _toml_options(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read as TOML: {error}") from error
+    return {name.replace("-", "_"): value for name, value in content.items()}
 
 
 COLUMNS = (
@@ -222,8 +286,8 @@ def _one_worker(_context: click.Context, _option: click.Parameter, workers: int)
     """Refuse what would spoil a proof, with the reason."""
     if workers != 1:
         raise click.UsageError(
-            "a proof is about episodes in the order in which they begin, and those of several "
-            "workers count as they end; leave --workers out, or use covgame cover"
+            "certificates need episodes in starting order, and those of several workers count as "
+            "they end; leave --workers out, or use covgame cover"
         )
 
 
@@ -234,70 +298,16 @@ ONE_WORKER = click.option(
     show_default=True,
     expose_value=False,
     callback=_one_worker,
-    help="Only one: a proof is about episodes in the order in which they begin.",
+    help="Must be 1: certificates need episodes in starting order.",
 )
 
 
 def learning_options(command: Command) -> Command:
-    """What ``explore`` and ``identify`` share."""
+    """What ``explore`` and ``identify`` share beside their configuration."""
     for option in (
         ONE_WORKER,
-        click.option(
-            "--out",
-            type=OUT,
-            help="The folder of the run; a fresh one in runs/ if left out.",
-        ),
-        click.option(
-            "--most-states",
-            type=int,
-            help="An upper bound on the number of states, including those in which episodes end; "
-            "needed where states are discovered on the way.",
-        ),
-        click.option(
-            "--most-successors",
-            type=int,
-            help="No state and action leads to more different states (the end counts as one).",
-        ),
-        click.option(
-            "--stage-dependent",
-            is_flag=True,
-            help="Learn every stage separately, even if ENV behaves alike at all of them.",
-        ),
+        out_option,
         click.option("--force", is_flag=True, help="Start even if it is unlikely ever to finish."),
-        click.option(
-            "--scale",
-            type=float,
-            default=1.0,
-            show_default=True,
-            help="Multiply the paper's thresholds; below 1 nothing is guaranteed.",
-        ),
-        click.option(
-            "--max-episodes", type=int, help="Stop after this many episodes (exit code 3)."
-        ),
-        click.option(
-            "--play",
-            "how",
-            type=click.Choice(["exact", "counts"]),
-            help="Play episodes, or draw the visit counts of many at once (simulated worlds only).",
-        ),
-        click.option(
-            "--preset",
-            type=click.Choice(["certified", "paper"]),
-            default="certified",
-            show_default=True,
-            help="Which confidence sets and stopping rule.",
-        ),
-        click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same run."),
-        click.option(
-            "--delta",
-            type=float,
-            default=0.1,
-            show_default=True,
-            help="Probability with which the answer may be wrong.",
-        ),
-        click.option(
-            "--epsilon", type=float, required=True, help="How far from the best it may be."
-        ),
         click.option("--horizon", type=int, help="Most steps of an episode, if ENV does not say."),
         click.argument("env", shell_complete=complete_env),
     ):
@@ -305,13 +315,12 @@ def learning_options(command: Command) -> Command:
     return command
 
 
-def as_range(text: str) -> tuple[float, float]:
-    """``LO,HI`` as two numbers."""
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise click.UsageError(f"a range is LO,HI, two numbers, not {text!r}") from None
-    return low, high
+def out_option(command: Command) -> Command:
+    """``--out``."""
+    option = click.option(
+        "--out", type=OUT, help="The folder of the run; a fresh one in runs/ by default."
+    )
+    return option(command)
 
 
 def parse_columns(text: str | None) -> dict[str, str] | None:

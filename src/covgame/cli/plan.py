@@ -11,7 +11,8 @@ import click
 
 import covgame
 from covgame.cli.messages import print_json, say, say_unless, show
-from covgame.cli.options import common_options, world_and_target
+from covgame.cli.options import common_options, config_option, world_and_target
+from covgame.config import CoverConfig
 from covgame.flow.functionals import Functionals
 from covgame.planning import Plan, number
 from covgame.runs.asking import per_stage_hint
@@ -23,6 +24,7 @@ LARGE_FOR_FUNCTIONALS = 2_000
 
 @click.command()
 @partial(world_and_target, required=False)
+@config_option("min_reach", CoverConfig.model_fields["min_reach"])
 @click.option(
     "--functionals",
     "with_functionals",

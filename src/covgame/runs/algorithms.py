@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covgame.confidence import PaperThresholds
+from covgame.config import LearnConfig
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.mdp import dp
@@ -16,7 +17,6 @@ from covgame.pac.mixtures import Structure
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import ImplicitElimination
 from covgame.runs.run import Source
-from covgame.runs.settings import LearnSettings
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource, Pay
 from covgame.sources.simulated import SimulatedSource
@@ -26,7 +26,7 @@ Explorer = ProportionalCoverage | CertifiedExploration
 Identifier = ImplicitElimination | CertifiedIdentification
 
 
-def pay_of(settings: LearnSettings) -> Pay | None:
+def pay_of(settings: LearnConfig) -> Pay | None:
     """What an environment has to keep to, because the bounds rely on it."""
     if settings.command == "explore":
         return None
@@ -35,7 +35,7 @@ def pay_of(settings: LearnSettings) -> Pay | None:
 
 
 def algorithm_for(
-    environment: Environment, settings: LearnSettings, source: Source
+    environment: Environment, settings: LearnConfig, source: Source
 ) -> tuple[Explorer | Identifier, Forecast]:
     """The algorithm that was asked for, and what it takes at least."""
     if settings.preset == "certified":
@@ -46,7 +46,7 @@ def algorithm_for(
 
 
 def _pce(
-    environment: Environment, settings: LearnSettings, source: Source
+    environment: Environment, settings: LearnConfig, source: Source
 ) -> tuple[ProportionalCoverage, Forecast]:
     """The paper's reward-free exploration."""
     thresholds = PaperThresholds(source.shape, settings.scale)
@@ -58,7 +58,7 @@ def _pce(
 
 
 def _principle(
-    environment: Environment, settings: LearnSettings, source: Source
+    environment: Environment, settings: LearnConfig, source: Source
 ) -> tuple[ImplicitElimination, Forecast]:
     """The paper's best-policy identification."""
     model = environment.require_model("the paper's identify")
@@ -82,7 +82,7 @@ def _principle(
 
 
 def _certified(
-    environment: Environment, settings: LearnSettings, source: Source
+    environment: Environment, settings: LearnConfig, source: Source
 ) -> CertifiedExploration | CertifiedIdentification:
     """Algorithms that play until their certificate says enough."""
     model = environment.model
@@ -119,7 +119,7 @@ def known_structure(
     )
 
 
-def _most_paid(settings: LearnSettings, model: TabularMDP | None, source: Source) -> float | None:
+def _most_paid(settings: LearnConfig, model: TabularMDP | None, source: Source) -> float | None:
     """The most that an episode pays in all, where the user knows; checked as far as possible."""
     if settings.return_range is None:
         return None
@@ -139,7 +139,7 @@ def _one_start(model: TabularMDP) -> bool:
     return int((model.initial > 0).sum()) == 1
 
 
-def _check_rewards(model: TabularMDP, settings: LearnSettings, source: Source) -> None:
+def _check_rewards(model: TabularMDP, settings: LearnConfig, source: Source) -> None:
     """Rewards have to lie in the range that the confidence sets are made for."""
     low, high = settings.reward_range
     if isinstance(source, SimulatedSource):
@@ -161,7 +161,7 @@ def _check_range_of_model(low: float, high: float) -> None:
         )
 
 
-def _paid(settings: LearnSettings, model: TabularMDP) -> tuple[float, float]:
+def _paid(settings: LearnConfig, model: TabularMDP) -> tuple[float, float]:
     """The range of rewards; an episode that is over earns 0, so that is in it where it can be."""
     low, high = settings.reward_range
     if (model.transitions.next_state == END).any():

@@ -30,7 +30,7 @@ from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.storage.config import CoverConfig, GrowingRequest
+    from covgame.storage.config import GrowingRequest, StoredCover
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Required:
 
 def required(
     folder: RunFolder,
-    asked: CoverConfig,
+    asked: StoredCover,
     arrays: Arrays,
     counts: Counts,
     given: Sequence[Given] = (),
@@ -85,7 +85,7 @@ def required(
 
 
 def _growing(
-    folder: RunFolder, asked: CoverConfig, listed: Listed, arrays: Arrays, shape: Shape
+    folder: RunFolder, asked: StoredCover, listed: Listed, arrays: Arrays, shape: Shape
 ) -> tuple[Growing, Target]:
     """How the target follows from what was seen, and the rows it starts with."""
     growing = asked.growing
@@ -154,7 +154,7 @@ def _grouped(
     return groups.with_more(counts.shape.states, rows, np.full(len(rows), float(growing.tries)))
 
 
-def _left_out(folder: RunFolder, asked: CoverConfig, arrays: Arrays) -> LeftOut:
+def _left_out(folder: RunFolder, asked: StoredCover, arrays: Arrays) -> LeftOut:
     """Rows that ``--min-reach`` has dropped on the way; without it there are none."""
     with fitting():
         rows = arrays.get("left_out_rows", np.zeros((0, 3), dtype=np.int64)).reshape(-1, 3)

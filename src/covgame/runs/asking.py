@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covgame.config import CoverConfig
 from covgame.errors import BadInput, Row, UnknownModel
 from covgame.game.growing import (
     Growing,
@@ -26,7 +27,6 @@ from covgame.names import Labels
 from covgame.pac.mixtures import rarely_reached
 from covgame.planning import resolve_target
 from covgame.runs.run import Source
-from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.targets.groups import Grouped
@@ -36,7 +36,7 @@ from covgame.targets.requests import Listed, Request, Uniform, check_count, pars
 from covgame.targets.target import Target
 
 if TYPE_CHECKING:
-    from covgame.storage.config import CoverConfig
+    from covgame.storage.config import StoredCover
     from covgame.storage.folder import RunFolder
 
 AnyTarget = Request | Target | str | Path
@@ -74,7 +74,7 @@ class Asked:
 
 
 def ask(
-    environment: Environment, target: AnyTarget, settings: CoverSettings, source: Source
+    environment: Environment, target: AnyTarget, settings: CoverConfig, source: Source
 ) -> Asked:
     """What was asked for, on an environment."""
     request = parse_request(str(target)) if isinstance(target, str | Path) else target
@@ -103,7 +103,7 @@ def _second_look(growth: Growth, source: Source) -> SecondLook | None:
 
 
 def _on_model(
-    environment: Environment, model: TabularMDP, request: Request | Target, settings: CoverSettings
+    environment: Environment, model: TabularMDP, request: Request | Target, settings: CoverConfig
 ) -> Asked:
     """A target that a table has resolved; the learner is told no more than that."""
     last_step = shows_last_step(environment)
@@ -139,7 +139,7 @@ def shows_last_step(environment: Environment) -> bool:
 
 
 def _on_unknown(
-    environment: Environment, request: Request | Target, settings: CoverSettings, source: Source
+    environment: Environment, request: Request | Target, settings: CoverConfig, source: Source
 ) -> Asked:
     """Without a table the target is what was seen so far, or rows over numbered states."""
     rare = _rare(settings)
@@ -168,7 +168,7 @@ def _on_unknown(
     )
 
 
-def _rare(settings: CoverSettings) -> Rare | None:
+def _rare(settings: CoverConfig) -> Rare | None:
     """What to leave out on the way."""
     if not settings.min_reach:
         return None
@@ -244,9 +244,9 @@ def _by_label(listed: Listed, source: Source) -> SeenLabels:
 
 def ask_again(
     folder: RunFolder,
-    asked: CoverConfig,
+    asked: StoredCover,
     environment: Environment,
-    settings: CoverSettings,
+    settings: CoverConfig,
     source: Source,
     target: AnyTarget | None,
 ) -> Callable[[], Asked]:

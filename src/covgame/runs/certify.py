@@ -43,7 +43,7 @@ from covgame.storage.trust import resume_command
 from covgame.types import END, Shape
 
 if TYPE_CHECKING:
-    from covgame.storage.config import CertificateFile, LearnConfig
+    from covgame.storage.config import CertificateFile, StoredLearn
     from covgame.storage.reading import RecordedEpisodes
 
 TOLERANCE = 1e-9
@@ -110,12 +110,12 @@ def certify(path: str | Path) -> Checked:
     folder = RunFolder.open(path)
     if folder.config.get("command") == "cover":
         return _check_coverage(folder)
-    from covgame.storage.config import CertificateFile, LearnConfig
+    from covgame.storage.config import CertificateFile, StoredLearn
 
     certificate = folder.read_document(CERTIFICATE)
     if certificate is None:
         raise BadInput(f"{path} claims nothing: it holds no certificate")
-    asked = check_content(LearnConfig, folder.config, folder.database)
+    asked = check_content(StoredLearn, folder.config, folder.database)
     claimed = check_content(CertificateFile, certificate, folder.database)
     _check_terms(folder, claimed, asked)
     shape = Shape(*claimed.shape)
@@ -206,7 +206,7 @@ def _check_result(folder: RunFolder, data: _Data) -> None:
         )
 
 
-def _check_terms(folder: RunFolder, claimed: CertificateFile, asked: LearnConfig) -> None:
+def _check_terms(folder: RunFolder, claimed: CertificateFile, asked: StoredLearn) -> None:
     """The terms of the certificate have to be those of the run."""
     terms: list[tuple[str, Any, Any]] = [
         ("delta", claimed.delta, asked.delta),
@@ -457,9 +457,9 @@ def _require(folder: RunFolder, what: str, found: float, claimed: float | None) 
 def _check_coverage(folder: RunFolder) -> Checked:
     """Whether the files of a run of ``cover`` hold what was asked for."""
     from covgame.runs.asked_for import required
-    from covgame.storage.config import CoverConfig
+    from covgame.storage.config import StoredCover
 
-    asked = check_content(CoverConfig, folder.config, folder.database)
+    asked = check_content(StoredCover, folder.config, folder.database)
     arrays = folder.load_arrays()
     if arrays is None or not folder.load_result():
         # Killed: the state may be behind the recorded episodes, which are counted again.

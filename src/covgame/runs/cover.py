@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from covgame.config import CoverConfig
 from covgame.errors import BadInput
-from covgame.failures import OnFailure
 from covgame.game.adversary import Adversary
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
+from covgame.game.presets import configured_game, configured_size
 from covgame.jsonfile import check_content
 from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
 from covgame.runs.coverage import Coverage
@@ -26,7 +27,6 @@ from covgame.runs.given import (
 from covgame.runs.playing import save_answer, to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, check_has_folder
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
-from covgame.runs.settings import Changes, CoverPlay, CoverPreset, CoverSettings, Engine
 from covgame.sources.environments import as_environment
 from covgame.sources.maps import AnyMap
 from covgame.storage.folder import RunFolder
@@ -40,27 +40,15 @@ def cover(
     states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
-    preset: CoverPreset = "default",
-    delta: float = 0.1,
-    stage_dependent: bool = False,
-    min_reach: float = 0.0,
     max_episodes: int | None = None,
-    play: CoverPlay = "exact",
-    planner: Planner | Peer | str | None = None,
-    adversary: Adversary | str | None = None,
-    keep_observations: bool = False,
-    on_failure: OnFailure = "stop",
-    step_timeout: float | None = None,
-    isolate: bool = False,
-    exact_bound: bool = False,
+    min_reach: float = 0.0,
     workers: int = 1,
-    engine: Engine = "local",
-    address: str | None = None,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Coverage], None] | bool | None = None,
     report: bool = False,
+    **options: Any,
 ) -> Coverage:
     """Play until every requirement of ``target`` is met, or the budget is spent.
 
@@ -76,35 +64,11 @@ def cover(
         states: What counts as a state, where observations are not states themselves (see
             ``covgame.make``).
         actions: ``"grid:5"`` for actions that are real numbers (see ``covgame.make``).
-        seed: Same seed, same run.
-        preset: ``"default"``, as we recommend, or ``"paper"``, Algorithm 1 to the letter.
-        delta: The probability with which bounds may fail (``preset="paper"``, and ``min_reach`` on
-            an environment without a transition table).
-        stage_dependent: Learn every stage separately, even if the environment behaves alike at all
-            of them.
-        min_reach: Leave out what no policy reaches with at least this probability.
+        seed: Same seed, same run, if there is one worker.
         max_episodes: Stop after this many episodes; ``run.covered`` says whether it was enough.
-        play: ``"exact"`` plans before every episode, ``"lazy"`` plans in batches, and ``"counts"``
-            draws the visits of many episodes of a simulated model at once; no episode is recorded.
-        planner: A planner or peer of your own instead of ours: an object, or ``"py:module:name"``.
-        adversary: The same for the adversary.
-        keep_observations: Record the raw observations as well; ``run.episodes()`` has them as
-            ``episode.observations``. Needs a folder, ``out``.
-        on_failure: What to do when the environment fails: ``"stop"`` tries the episode again, with
-            other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
-            end of the episode and goes on; ``"avoid"`` as well, and does not take
-            that action in that state again. ``run.failures``
-            lists what failed, and how to get there.
-        step_timeout: Seconds that a step or reset may take. The environment then runs in a worker
-            process, which is replaced when it hangs or dies.
-        isolate: Run the environment in a worker process also without ``step_timeout``.
-        exact_bound: Compute the lower bound phi* exactly, a linear program over all cells, also
-            where that takes longer than a second or two; otherwise ``run.min_episodes`` is a
-            certified bound below it there.
-        workers: So many environments play at once, each in a process of its own. With more than one
-            the same seed need not give the same run: episodes count in the order in which they end.
-        engine: ``"local"``, processes on this machine, or ``"ray"``, Ray's actors (an extra).
-        address: Of a Ray cluster, ``"auto"`` or ``"HOST:PORT"``; left out, Ray is started here.
+        min_reach: Skip what no policy reaches with at least this probability.
+        workers: So many copies of the environment play at once, each in a process of its own. With
+            several, episodes count as they end, and the same seed need not give the same run.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (a run, Parquet or CSV files with a run's columns,
             ``minari:ID``). Their visits count, and only what is missing is played.
@@ -116,6 +80,8 @@ def cover(
             run after every block of episodes.
         report: Write the page of the run (``run.report()``) at the start and rewrite it while the
             run is played, at most every two seconds; it reloads itself until the run has ended.
+        **options: The other options of ``covgame.CoverConfig``, for instance ``preset``, ``play``,
+            ``keep_observations``, ``on_failure``, ``step_timeout`` and ``exact_bound``.
 
     Returns:
         The run: ``run.n_episodes``, ``run.covered``, ``run.counts.visits`` (H x S x A),
@@ -135,10 +101,9 @@ def cover(
         >>> int(run.counts.visits.sum(axis=0).min()) >= 10
         True
     """
-    settings = CoverSettings(
-        seed, preset, delta, stage_dependent, max_episodes, play, min_reach, planner, adversary,
-        keep_observations, on_failure, step_timeout, exact_bound, workers, engine, address, isolate,
-    )  # fmt: skip
+    settings = CoverConfig(
+        seed=seed, max_episodes=max_episodes, min_reach=min_reach, workers=workers, **options
+    )
     check_has_folder(settings, out)
     if target is None:
         _say(NO_TARGET)
@@ -176,7 +141,7 @@ def _say(sentence: str | None) -> None:
 def start(
     env: Any,
     target: AnyTarget,
-    settings: CoverSettings,
+    settings: CoverConfig,
     data: From | None = None,
 ) -> Coverage:
     """A run before its first episode; ``data`` is what others have collected already."""
@@ -184,7 +149,7 @@ def start(
     check_can_be_shared(environment, settings)
     if settings.play == "counts":
         check_can_be_counted(environment)
-        if settings.has_own_players:
+        if settings.has_custom_players:
             raise BadInput("a planner or adversary of your own plays episodes; use --play exact")
     if settings.play == "lazy" and environment.model is None:
         raise BadInput("lazy play needs states that are known beforehand; use --play exact")
@@ -204,9 +169,9 @@ def start(
         "stationary": source.stationary and not asked.growth.needs_stages,
         "stage_free": asked.growth.stage_free(asked.target),
     }
-    settings.size_of(asked.target, **how).require_memory()
+    configured_size(settings, asked.target, **how).require_memory()
     allowed = model.transitions.allowed if model else None
-    game = settings.new_game(asked.target, allowed=allowed, **how)
+    game = configured_game(settings, asked.target, allowed=allowed, **how)
     run = Coverage(
         environment, settings, source, game, asked.growth, str(target),
         never_reached=asked.never_reached,
@@ -218,7 +183,7 @@ def start(
 
 def reopen(
     folder: RunFolder,
-    changes: Changes,
+    changes: Mapping[str, Any],
     env: Any = None,
     planner: Planner | Peer | str | None = None,
     adversary: Adversary | str | None = None,
@@ -227,16 +192,16 @@ def reopen(
     trust: bool = False,
 ) -> Callable[[], Coverage]:
     """How to begin the run of a folder once more, with its source open."""
-    from covgame.storage.config import CoverConfig
+    from covgame.storage.config import StoredCover
 
-    asked = check_content(CoverConfig, folder.config, folder.database)
+    asked = check_content(StoredCover, folder.config, folder.database)
     code = {} if trust else foreign_code(folder, env=env, planner=planner, adversary=adversary)
     environment = environment_of(folder, env, code)
     if not code:
         planner, adversary = planner or asked.planner, adversary or asked.adversary
-    known = {name: getattr(asked, name) for name in CoverSettings.__dataclass_fields__}
+    known = {name: getattr(asked, name) for name in CoverConfig.model_fields}
     known |= {"planner": planner, "adversary": adversary}
-    settings = CoverSettings(**changes.over(known))
+    settings = CoverConfig(**known).changed(changes)
     if environment.absent is None:
         check_can_be_shared(environment, settings)
     source = environment.open(
@@ -250,7 +215,8 @@ def reopen(
 
     def begin() -> Coverage:
         first = again()
-        game = settings.new_game(
+        game = configured_game(
+            settings,
             first.target,
             stationary=source.stationary and not first.growth.needs_stages,
             allowed=model.transitions.allowed if model else None,

@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from covgame.config import CoverConfig
 from covgame.episodes import Block
 from covgame.errors import BadInput, Row
 from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
 from covgame.game.growing import SeenGroups, SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import Growth, SecondLook
+from covgame.game.own import name_of
+from covgame.game.presets import configured_game, configured_size
 from covgame.game.progress import Pace
 from covgame.game.size import Size
 from covgame.mdp import dp
@@ -29,7 +32,6 @@ from covgame.runs import least
 from covgame.runs.given import Given
 from covgame.runs.least import Kind, Least
 from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
-from covgame.runs.settings import CoverSettings
 from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
 from covgame.sources.external import ExternalSource
 from covgame.storage.folder import TARGET
@@ -47,7 +49,7 @@ STEPS_TO_JUDGE = 1000
 class Coverage(Run):
     """A run of ``cover``: what was asked, what was collected, and how it ended."""
 
-    settings: CoverSettings
+    settings: CoverConfig
     game: Game
     growth: Growth  # how the target changes, where states show only as one goes
     request: str = ""  # the target, as it was asked for
@@ -127,8 +129,8 @@ class Coverage(Run):
     def size(self) -> Size:
         """What the game takes of memory, and of time before an episode."""
         stage_free = self.counts.stage_free
-        return self.settings.size_of(
-            self.target, stationary=self.pools_stages, stage_free=stage_free
+        return configured_size(
+            self.settings, self.target, stationary=self.pools_stages, stage_free=stage_free
         )
 
     @property
@@ -453,12 +455,14 @@ class Coverage(Run):
     # ----------------------------------------------------------------- to be saved and resumed
 
     def config(self) -> dict[str, Any]:
-        request = self.growth.request
+        request, settings = self.growth.request, self.settings
+        custom = {"planner": settings.planner, "adversary": settings.adversary}
         return {
             "command": "cover",
             "request": self.request,
             "growing": request.to_dict() if request else None,
-            **self.settings.to_dict(),
+            **dict(self.settings),
+            **{key: value and name_of(value) for key, value in custom.items()},
             "unreachable": [[*row, bound] for row, bound in self.never_reached],
         }
 
@@ -494,7 +498,8 @@ class Coverage(Run):
     def restore(self, arrays: Arrays) -> None:
         if self.growth.request is not None or self.growth.rare is not None:
             target = _saved_target(arrays, self.source)
-            self.game = self.settings.new_game(
+            self.game = configured_game(
+                self.settings,
                 target,
                 stationary=self.pools_stages,
                 allowed=self.allowed,
@@ -515,7 +520,7 @@ class Coverage(Run):
             if self.ways is not None:
                 self.ways.restore(arrays)
             if self.growth.second_look is not None:
-                self.growth.second_look = SecondLook(*arrays["by_chance"].tolist())
+                self.growth.second_look = SecondLook(*map(int, arrays["by_chance"].tolist()))
 
     def _avoid_again(self, source: ExternalSource) -> None:
         """What failed and was avoided is not asked for any more."""

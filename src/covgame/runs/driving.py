@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from covgame.config import CoverConfig
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.game.adversary import anticipated_weights
@@ -26,7 +27,6 @@ from covgame.runs.opening import take_up
 from covgame.runs.playing import save_answer
 from covgame.runs.refusals import check_has_folder
 from covgame.runs.saving import create_folder, recorder_for
-from covgame.runs.settings import Changes, CoverSettings
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
@@ -161,13 +161,13 @@ class Driver:
         environment = self._environment(states)
         if out is not None and (Path(out) / DATABASE).exists():
             groups = target if isinstance(target, Grouped) else None
-            run = take_up(out, Changes(), env=environment, target=groups)
+            run = take_up(out, {}, env=environment, target=groups)
             if not isinstance(run, Coverage):
                 raise BadInput(f"{out} is no run of cover")
             run.environment.require_playable()
             self.run = run
         else:
-            settings = CoverSettings(seed=seed, keep_observations=keep_observations)
+            settings = CoverConfig(seed=seed, keep_observations=keep_observations)
             check_has_folder(settings, out)
             self.run = start(environment, target, settings)
             if out is not None:

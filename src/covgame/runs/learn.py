@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
+from covgame.config import LearnConfig
 from covgame.errors import BadInput
-from covgame.failures import OnFailure
 from covgame.jsonfile import check_content
-from covgame.pac.principle import Suprema
 from covgame.runs.algorithms import algorithm_for, pay_of
 from covgame.runs.given import (
     AnyData,
@@ -27,7 +26,6 @@ from covgame.runs.refusals import (
     check_possible,
 )
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
-from covgame.runs.settings import Changes, LearnPlay, LearnPreset, LearnSettings
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
 from covgame.storage.folder import RunFolder
@@ -44,23 +42,15 @@ def explore(
     states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
-    preset: LearnPreset = "certified",
-    play: LearnPlay | None = None,
+    preset: Literal["certified", "paper"] = "certified",
     max_episodes: int | None = None,
-    scale: float = 1.0,
-    most_successors: int | None = None,
-    stage_dependent: bool = False,
-    most_states: int | None = None,
-    keep_observations: bool = False,
-    on_failure: OnFailure = "stop",
-    step_timeout: float | None = None,
-    isolate: bool = False,
     force: bool = False,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Exploration], None] | bool | None = None,
     report: bool = False,
+    **options: Any,
 ) -> Exploration:
     """Explore without a reward until the learnt model is good enough for any reward.
 
@@ -81,25 +71,7 @@ def explore(
         seed: Same seed, same run.
         preset: ``"certified"`` plays where the certificate's interval is widest until it says
             enough; ``"paper"`` is PCE with its own thresholds, which takes very many episodes.
-        play: ``"exact"`` plays episodes, ``"counts"`` a simulated model by its visits alone; left
-            out, by counts where the paper's algorithm meets a simulated model.
         max_episodes: Stop after so many episodes; ``run.certified_error`` says what is proved then.
-        scale: Of the paper's thresholds; below 1 nothing is guaranteed.
-        most_successors: At most so many states can follow a state and an action (the end of the
-            episode counts as one), if you know that.
-        stage_dependent: Do not pool what is learnt over stages (certified).
-        most_states: An upper bound on the number of states, those in which episodes end included,
-            where they are discovered (certified). The fewer, the fewer episodes; a run that sees
-            more ends as a failure.
-        keep_observations: Record raw observations too, beside the numbers of states;
-            ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
-        on_failure: What to do when the environment fails: ``"stop"`` tries the episode again, with
-            other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
-            end of the episode and goes on. ``run.failures``
-            lists what failed, and how to get there.
-        step_timeout: Seconds that a step or reset may take. The environment then runs in a worker
-            process, which is replaced when it hangs or dies.
-        isolate: Run the environment in a worker process also without ``step_timeout``.
         force: Begin also what will not end in a lifetime.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
@@ -112,6 +84,9 @@ def explore(
             run after every block of episodes.
         report: Write the page of the run (``run.report()``) at the start and rewrite it while the
             run is played, at most every two seconds; it reloads itself until the run has ended.
+        **options: The other options of ``covgame.LearnConfig``, for instance ``play``,
+            ``most_states``, ``most_successors``, ``stage_dependent``,
+            ``keep_observations`` and ``on_failure``.
 
     Returns:
         The run: ``run.model`` (a ``LearntModel``), ``run.certified_error``, ``run.n_episodes``,
@@ -130,11 +105,9 @@ def explore(
         >>> run.model.plan([0.0, 0.0, 1.0]).table.shape  # a reward for being in the last state
         (3, 3)
     """
-    settings = LearnSettings(
-        "explore", epsilon, delta, seed, preset, play, max_episodes, scale,
-        most_successors=most_successors, stage_dependent=stage_dependent,
-        most_states=most_states, keep_observations=keep_observations,
-        on_failure=on_failure, step_timeout=step_timeout, isolate=isolate,
+    settings = LearnConfig(
+        command="explore", epsilon=epsilon, delta=delta, seed=seed, preset=preset,
+        max_episodes=max_episodes, **options,
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
@@ -153,27 +126,17 @@ def identify(
     states: AnyMap | None = None,
     actions: str | None = None,
     seed: int = 0,
-    preset: LearnPreset = "certified",
-    play: LearnPlay | None = None,
+    preset: Literal["certified", "paper"] = "certified",
     max_episodes: int | None = None,
-    scale: float = 1.0,
-    suprema: Suprema | None = None,
-    prune: bool = False,
     reward_range: tuple[float, float] = (0.0, 1.0),
     return_range: tuple[float, float] | None = None,
-    most_successors: int | None = None,
-    stage_dependent: bool = False,
-    most_states: int | None = None,
-    keep_observations: bool = False,
-    on_failure: OnFailure = "stop",
-    step_timeout: float | None = None,
-    isolate: bool = False,
     force: bool = False,
     start_from: AnyData | None = None,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
     progress: Callable[[Identification], None] | bool | None = None,
     report: bool = False,
+    **options: Any,
 ) -> Identification:
     """Find a policy whose value is within epsilon of the best, for the environment's own reward.
 
@@ -190,30 +153,9 @@ def identify(
         seed: Same seed, same run.
         preset: ``"certified"`` plays the policy that may be best until its certificate says enough;
             ``"paper"`` is PRINCIPLE with its own thresholds, which takes very many episodes.
-        play: ``"exact"`` plays episodes, ``"counts"`` a simulated model by its visits alone; left
-            out, by counts where the paper's algorithm meets a simulated model.
         max_episodes: Stop after so many episodes; ``run.certified_gap`` says what is proved then.
-        scale: Of the paper's thresholds; below 1 nothing is guaranteed.
-        suprema: How PRINCIPLE finds its targets: ``"exact"``, a program per cell, or ``"relaxed"``,
-            a bound that is quicker; by size if left out.
-        prune: PRINCIPLE as published, with PruneDataset, which biases the estimates.
         reward_range: The least and the most that a step may pay.
         return_range: The same for a whole episode, if you know it: a narrow range saves episodes.
-        most_successors: At most so many states can follow a state and an action (the end of the
-            episode counts as one), if you know that.
-        stage_dependent: Do not pool what is learnt over stages (certified).
-        most_states: An upper bound on the number of states, those in which episodes end included,
-            where they are discovered (certified). The fewer, the fewer episodes; a run that sees
-            more ends as a failure.
-        keep_observations: Record raw observations too, beside the numbers of states;
-            ``run.episodes()`` has them as ``episode.observations``. Needs a folder, ``out``.
-        on_failure: What to do when the environment fails: ``"stop"`` tries the episode again, with
-            other seeds, and gives up after three attempts; ``"record"`` takes the failure for the
-            end of the episode and goes on. ``run.failures``
-            lists what failed, and how to get there.
-        step_timeout: Seconds that a step or reset may take. The environment then runs in a worker
-            process, which is replaced when it hangs or dies.
-        isolate: Run the environment in a worker process also without ``step_timeout``.
         force: Begin also what will not end in a lifetime.
         start_from: Data already collected, one dataset or a list of them: whatever
             ``covgame.audit`` reads (``preset="certified"``). They have to be whole episodes of this
@@ -226,6 +168,9 @@ def identify(
             run after every block of episodes.
         report: Write the page of the run (``run.report()``) at the start and rewrite it while the
             run is played, at most every two seconds; it reloads itself until the run has ended.
+        **options: The other options of ``covgame.LearnConfig``, for instance ``play``,
+            ``most_states``, ``suprema``, ``stage_dependent``,
+            ``keep_observations`` and ``on_failure``.
 
     Returns:
         The run: ``run.policy``, ``run.certified_gap``, ``run.conclusion`` (with ``lower`` and
@@ -244,10 +189,10 @@ def identify(
         >>> run.policy.table.shape  # an action for every stage and state
         (3, 3)
     """
-    settings = LearnSettings(
-        "identify", epsilon, delta, seed, preset, play, max_episodes, scale, suprema, prune,
-        reward_range, return_range, most_successors, stage_dependent, most_states,
-        keep_observations, on_failure, step_timeout, isolate,
+    settings = LearnConfig(
+        command="identify", epsilon=epsilon, delta=delta, seed=seed, preset=preset,
+        max_episodes=max_episodes,
+        reward_range=reward_range, return_range=return_range, **options,
     )  # fmt: skip
     check_has_folder(settings, out)
     environment = as_environment(env, horizon, states, actions)
@@ -272,7 +217,7 @@ def _to_the_end(
 
 def start(
     env: Any,
-    settings: LearnSettings,
+    settings: LearnConfig,
     *,
     force: bool = False,
     data: From | None = None,
@@ -296,21 +241,21 @@ def start(
 
 
 def reopen(
-    folder: RunFolder, changes: Changes, env: Any = None, *, trust: bool = False
+    folder: RunFolder, changes: Mapping[str, Any], env: Any = None, *, trust: bool = False
 ) -> Callable[[], Exploration | Identification]:
     """How to begin the run of a folder once more, with its source open."""
-    from covgame.storage.config import LearnConfig
+    from covgame.storage.config import StoredLearn
 
-    asked = check_content(LearnConfig, folder.config, folder.database)
-    known = {name: getattr(asked, name) for name in LearnSettings.__dataclass_fields__}
+    asked = check_content(StoredLearn, folder.config, folder.database)
+    known = {name: getattr(asked, name) for name in LearnConfig.model_fields}
     code = {} if trust else foreign_code(folder, env=env)
-    settings = LearnSettings(**changes.over(known))
+    settings = LearnConfig(**known).changed(changes)
     return _opened(environment_of(folder, env, code), settings, folder)
 
 
 def _opened(
     environment: Environment,
-    settings: LearnSettings,
+    settings: LearnConfig,
     folder: RunFolder | None = None,
     data: From | None = None,
 ) -> Callable[[], Exploration | Identification]:

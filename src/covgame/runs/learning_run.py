@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from covgame.config import LearnConfig
 from covgame.episodes import Block
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
@@ -27,11 +28,7 @@ from covgame.runs.algorithms import Explorer, Identifier
 from covgame.runs.claims import best_policy_claim, reward_free_claim, write_certificate
 from covgame.runs.given import Given
 from covgame.runs.policies import named_policy
-from covgame.runs.refusals import (
-    is_whole,
-)
 from covgame.runs.run import Arrays, Outlook, Run, StopReason
-from covgame.runs.settings import LearnSettings
 from covgame.runs.text import (
     Facts,
     learning_facts,
@@ -40,6 +37,7 @@ from covgame.runs.text import (
     phases_html,
 )
 from covgame.sources.simulated import SimulatedSource
+from covgame.storage.folder import CERTIFICATE
 from covgame.storage.state import counts_arrays, game_arrays, restore_counts, restore_game
 from covgame.targets.target import Target
 from covgame.types import Policy
@@ -52,7 +50,7 @@ TASKS = 3
 class LearningRun(Run):
     """A run of ``explore`` or ``identify``: what was asked, how far it got, what it found."""
 
-    settings: LearnSettings
+    settings: LearnConfig
     algorithm: Any
     forecast: Forecast
     blocks: list[Block] = field(default_factory=list)  # of the task, if they are needed
@@ -244,16 +242,21 @@ class LearningRun(Run):
         return enough
 
     def conclude(self) -> None:
-        if self.folder is None or not self.counts.n_episodes or self.task is not None:
-            return  # a round that was broken off is not counted yet
-        claim = self.claim()
-        if claim is not None:
+        if self.folder is None:
+            return
+        # A round that was broken off is not counted yet; a certificate of an earlier stop is
+        # removed, so that a resumed run equals one that was never stopped.
+        is_counted = self.counts.n_episodes > 0 and self.task is None
+        claim = self.claim() if is_counted else None
+        if claim is None:
+            self.folder.remove_document(CERTIFICATE)
+        else:
             write_certificate(self.folder, claim)
 
     # ----------------------------------------------------------------- to be saved and resumed
 
     def config(self) -> dict[str, Any]:
-        return vars(self.settings)
+        return dict(self.settings)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What was learnt, under the same names as in a run of ``cover``, and how to go on."""
@@ -323,7 +326,7 @@ class LearningRun(Run):
     def _check_progress(self) -> None:
         """What JSON let through: numbers have to be numbers."""
         for value in (self.n_tasks, self.n_before):
-            if not is_whole(value):
+            if type(value) is not int:
                 raise TypeError(f"{value!r} is no number of episodes or parts")
         for phase in self.phases:
             phase.to_dict()

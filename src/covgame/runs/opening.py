@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covgame.errors import BadInput
-from covgame.failures import OnFailure
 from covgame.game.adversary import Adversary
 from covgame.game.own import Peer
 from covgame.game.planner import Planner
@@ -27,7 +26,6 @@ from covgame.runs.saving import (
     foreign_code,
     newer_notice,
 )
-from covgame.runs.settings import Changes
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.folder import RunFolder
 from covgame.storage.state import counts_from
@@ -80,8 +78,9 @@ def load(
         >>> cg.load(folder).n_episodes == run.n_episodes
         True
     """
+    changes = {} if max_episodes is None else {"max_episodes": max_episodes}
     return _loaded(
-        RunFolder.open(path), Changes(max_episodes),
+        RunFolder.open(path), changes,
         env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
 
@@ -101,7 +100,7 @@ def command_of(path: str | Path) -> str:
 
 def _loaded(
     folder: RunFolder,
-    changes: Changes,
+    changes: Mapping[str, Any],
     *,
     env: Any = None,
     planner: Planner | Peer | None = None,
@@ -133,13 +132,10 @@ def resume(
     planner: Planner | Peer | None = None,
     adversary: Adversary | None = None,
     target: Request | None = None,
-    on_failure: OnFailure | None = None,
-    step_timeout: float | None = None,
-    isolate: bool | None = None,
-    workers: int | None = None,
     trust: bool = False,
     progress: Callable[[Any], None] | bool | None = None,
     report: bool = False,
+    **changes: Any,
 ) -> Any:
     """Continue a run that was stopped or killed; a finished one is returned as it is.
 
@@ -152,16 +148,14 @@ def resume(
         adversary: The same.
         target: ``covgame.groups(...)`` once more, if that was the target and states are discovered
             as one goes: their groups are not known beforehand.
-        on_failure: From now on: ``"stop"``, ``"record"`` or ``"avoid"`` (see ``covgame.cover``).
-        step_timeout: From now on, in seconds (see ``covgame.cover``).
-        isolate: From now on (see ``covgame.cover``).
-        workers: From now on, so many at once (see ``covgame.cover``).
         trust: Import the code that the folder names (``py:module:name``): say so if the run is
             yours, or you have looked at that code.
         progress: ``True`` shows a bar, in a terminal or a notebook. A function is called with the
             run after every block of episodes.
         report: Write the page of the run (``run.report()``) at the start and rewrite it while the
             run is played, at most every two seconds; it reloads itself until the run has ended.
+        **changes: Options that hold from now on: ``on_failure``, ``step_timeout``, ``isolate``,
+            ``workers``, ``engine`` and ``address`` (see ``covgame.CoverConfig``).
 
     Returns:
         The run, played to its end: the same as if it had never stopped.
@@ -177,9 +171,10 @@ def resume(
         >>> run.covered, cg.resume(folder, max_episodes=10_000).covered
         (False, True)
     """
+    if max_episodes is not None:
+        changes["max_episodes"] = max_episodes
     run = take_up(
-        path, Changes(max_episodes, on_failure, step_timeout, workers, isolate=isolate),
-        env=env, planner=planner, adversary=adversary, target=target, trust=trust,
+        path, changes, env=env, planner=planner, adversary=adversary, target=target, trust=trust,
     )  # fmt: skip
     if run.notice:
         warnings.warn(run.notice, stacklevel=2)
@@ -189,7 +184,7 @@ def resume(
 
 def take_up(
     path: str | Path,
-    changes: Changes,
+    changes: Mapping[str, Any],
     *,
     env: Any = None,
     planner: Planner | Peer | None = None,

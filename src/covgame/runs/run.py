@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy.typing as npt
 
+from covgame.config import RunConfig
 from covgame.episodes import Block
 from covgame.errors import BadInput, CovgameError, EnvironmentFailed
-from covgame.failures import Failures, OnFailure
+from covgame.failures import Failures
 from covgame.game.counts import Counts
 from covgame.names import Names
 from covgame.notebook import facts_table
@@ -44,40 +45,6 @@ GIVEN_STREAM = 5
 """The stream of random numbers that gives every set of given data its own seed."""
 
 
-class Settings(Protocol):
-    """How to play: what every command's settings have."""
-
-    @property
-    def seed(self) -> int:
-        """Same seed, same run."""
-        ...
-
-    @property
-    def max_episodes(self) -> int | None:
-        """The budget."""
-        ...
-
-    @property
-    def keep_observations(self) -> bool:
-        """Whether observations are recorded as they are shown."""
-        ...
-
-    @property
-    def on_failure(self) -> OnFailure:
-        """What to do when the environment fails."""
-        ...
-
-    @property
-    def step_timeout(self) -> float | None:
-        """Seconds that a step may take."""
-        ...
-
-    @property
-    def isolate(self) -> bool:
-        """Whether to step the environment in a worker process."""
-        ...
-
-
 @dataclass(frozen=True)
 class Outlook:
     """How far a run is, for whoever waits for it."""
@@ -91,7 +58,7 @@ class Run(ABC):
     """What all runs have in common: their episodes, counts, model and answer."""
 
     environment: Environment
-    settings: Settings
+    settings: RunConfig
     source: Source = field(repr=False)
     n_tasks: int = field(default=0, kw_only=True)  # finished
     n_before: int = field(default=0, kw_only=True)  # their episodes

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covgame.config import RunConfig
 from covgame.errors import BadInput
 from covgame.failures import Failure, Failures
 from covgame.mdp.families import FAMILIES
 from covgame.runs.given import write_given
-from covgame.runs.run import Run, Settings
+from covgame.runs.run import Run
 from covgame.sources.environments import Care, Environment, make
 from covgame.sources.external import ExternalSource
 from covgame.sources.maps import FUNCTION
@@ -75,7 +76,7 @@ def _size_of(source: ExternalSource) -> dict[str, Any]:
     }
 
 
-def care_of(settings: Settings, folder: RunFolder | None = None) -> Care:
+def care_of(settings: RunConfig, folder: RunFolder | None = None) -> Care:
     """How to deal with an environment that may fail, and has perhaps failed before."""
     failures: list[Failure] = []
     if folder is not None and (failures := folder.load_failures()):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from covgame.config import CoverConfig, LearnConfig
 
 Index = Annotated[int, Field(strict=True, ge=0)]
 Positive = Annotated[int, Field(strict=True, ge=1)]
@@ -47,74 +49,53 @@ class SizeFile(BaseModel):
     possible: Annotated[int, Field(strict=True, ge=1)] | None = None  # states at most, if known
 
 
-class CoverConfig(BaseModel):
+class _Stored(BaseModel):
+    """What the configuration of any run says of its environment and data."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    __init__ = BaseModel.__init__  # not that of RunConfig, whose errors speak of options
+
+    environment: str
+    horizon: Positive
+    model: Literal["model"] | None
+    by_name: bool = True
+    states: str | None = None
+    actions: str | None = None
+    given: list[GivenFile] = []
+    observation_space: dict[str, Any] | None = None
+    action_space: dict[str, Any] | None = None
+    action_values: list[Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_all_options(cls, content: Any) -> Any:
+        """Require every option: a default in the place of a lost one would be another run."""
+        options = {**CoverConfig.model_fields, **LearnConfig.model_fields}
+        for name in cls.model_fields:
+            if name in options and isinstance(content, dict) and name not in content:
+                raise ValueError(f"{name} is missing")
+        return content
+
+
+class StoredCover(_Stored, CoverConfig):
     """A run of ``cover``."""
 
+    model_config = ConfigDict(extra="ignore")
+
     command: Literal["cover"]
-    environment: Annotated[str, Field(strict=True)]
-    horizon: Annotated[int, Field(strict=True, ge=1)]
-    model: Literal["model"] | None
-    by_name: Annotated[bool, Field(strict=True)] = True
-    states: Annotated[str, Field(strict=True)] | None = None
-    actions: Annotated[str, Field(strict=True)] | None = None
     request: str
     growing: GrowingRequest | None
-    seed: Index
-    preset: Literal["default", "paper"]
-    delta: Number
-    stage_dependent: Annotated[bool, Field(strict=True)]
-    max_episodes: Index | None
-    play: Literal["exact", "lazy", "counts"] = "exact"
-    min_reach: Annotated[Number, Field(ge=0, le=1)] = 0.0
-    planner: Annotated[str, Field(strict=True)] | None = None
-    adversary: Annotated[str, Field(strict=True)] | None = None
-    given: list[GivenFile] = []
-    unreachable: list[tuple[Index | None, Index | str, Index | None, Number]]
-    keep_observations: Annotated[bool, Field(strict=True)] = False
-    on_failure: Literal["stop", "record", "avoid"] = "stop"
-    step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
-    isolate: Annotated[bool, Field(strict=True)] = False
-    exact_bound: Annotated[bool, Field(strict=True)] = False
-    workers: Positive = 1
-    engine: Literal["local", "ray"] = "local"
-    address: Annotated[str, Field(strict=True)] | None = None
-    observation_space: dict[str, Any] | None = None
-    action_space: dict[str, Any] | None = None
-    action_values: list[Any] | None = None
+    planner: str | None = None
+    adversary: str | None = None
+    unreachable: list[
+        Annotated[tuple[Index | None, Index | str, Index | None, Number], Field(strict=False)]
+    ]
 
 
-class LearnConfig(BaseModel):
+class StoredLearn(_Stored, LearnConfig):
     """A run of ``explore`` or ``identify``."""
 
-    command: Literal["explore", "identify"]
-    environment: Annotated[str, Field(strict=True)]
-    horizon: Annotated[int, Field(strict=True, ge=1)]
-    model: Literal["model"] | None
-    by_name: Annotated[bool, Field(strict=True)] = True
-    states: Annotated[str, Field(strict=True)] | None = None
-    actions: Annotated[str, Field(strict=True)] | None = None
-    epsilon: Number
-    delta: Number
-    seed: Index
-    preset: Literal["certified", "paper"]
-    play: Literal["exact", "counts"] | None
-    max_episodes: Index | None
-    scale: Number
-    suprema: Literal["exact", "relaxed"] | None
-    prune: Annotated[bool, Field(strict=True)]
-    reward_range: tuple[Number, Number]
-    return_range: tuple[Number, Number] | None
-    most_successors: Annotated[int, Field(strict=True, ge=1)] | None
-    stage_dependent: Annotated[bool, Field(strict=True)]
-    most_states: Annotated[int, Field(strict=True, ge=1)] | None = None
-    keep_observations: Annotated[bool, Field(strict=True)] = False
-    on_failure: Literal["stop", "record", "avoid"] = "stop"
-    step_timeout: Annotated[Number, Field(ge=1e-3)] | None = None
-    isolate: Annotated[bool, Field(strict=True)] = False
-    observation_space: dict[str, Any] | None = None
-    action_space: dict[str, Any] | None = None
-    action_values: list[Any] | None = None
-    given: list[GivenFile] = []
+    model_config = ConfigDict(extra="ignore")
 
 
 class StructureFile(BaseModel):

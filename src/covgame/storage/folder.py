@@ -156,6 +156,12 @@ class RunFolder:
             writer.execute("REPLACE INTO documents VALUES (?, ?)", (name, text))
             writer.commit()
 
+    def remove_document(self, name: str) -> None:
+        """Remove a document, if there is one."""
+        with self.writing() as writer:
+            writer.execute("DELETE FROM documents WHERE name=?", (name,))
+            writer.commit()
+
     def save_result(self, result: Mapping[str, Any], *, finished: bool) -> None:
         """Replace the answer."""
         text = json.dumps(result, allow_nan=False)

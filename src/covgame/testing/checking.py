@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from covgame.config import CoverConfig
 from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import play
-from covgame.runs.settings import CoverSettings
 from covgame.sources.environments import make
 from covgame.targets.requests import uniform
 from covgame.testing.asked import Asked, OnFailure, asked_of
@@ -78,7 +78,7 @@ def check_transitions(machine: Any, seed: int | None = None) -> Outcome:
 def _play(world: World, asked: Asked) -> tuple[Coverage, str]:
     """Play a run out: the run, and why it stopped."""
     on_failure: OnFailure = "avoid" if asked.on_failure == "avoid" else "record"
-    settings = CoverSettings(seed=asked.seed, max_episodes=asked.budget, on_failure=on_failure)
+    settings = CoverConfig(seed=asked.seed, max_episodes=asked.budget, on_failure=on_failure)
     run = start(make(world), uniform(asked.visits, "transition"), settings)
     until = None if asked.seconds is None else time.monotonic() + asked.seconds
     try:
