@@ -15,9 +15,8 @@ from covgame.cli.options import common_options
 from covgame.errors import BadInput
 from covgame.pac.learnt import LearntModel
 from covgame.planning import number
-from covgame.runs.opening import is_finished, learnt_model, recommended
 from covgame.runs.policies import named_policy, policy_lines
-from covgame.runs.rewards import names_in
+from covgame.runs.resume import is_finished, learnt_model, names_in, recommended
 from covgame.types import Policy
 
 

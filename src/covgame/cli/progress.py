@@ -12,7 +12,7 @@ from covgame.runs.run import Outlook, Run
 from covgame.runs.watching import Lines, display
 
 if TYPE_CHECKING:
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
 
 
 def watch(run: Run, *, report: bool, quiet: bool) -> None:

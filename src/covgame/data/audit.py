@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from covgame.arrays import sum_by_index
-from covgame.data.asked import AnyTarget, Asked, as_request, ask_of, world_of
 from covgame.data.dataset import Dataset, horizon_of_runs, open_all
 from covgame.data.evidence import Evidence, gather
 from covgame.data.fitting import check_fits
 from covgame.data.holes import Hole, holes
 from covgame.data.proofs import Proofs, prove
+from covgame.data.shortfall import Shortfall, shortfall_of, size_of
 from covgame.errors import BadInput, Row, SolverFailed
 from covgame.flow.measures import thinnest
 from covgame.flow.min_flow import MinFlow, dual_bound, min_flow
@@ -28,9 +28,8 @@ from covgame.planning import number
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
 from covgame.storage.files import write_whole
-from covgame.targets.groups import Grouped
-from covgame.targets.reaching import reachable_rows
-from covgame.targets.requests import Listed, Proportional, Request, Uniform
+from covgame.targets.requests import Grouped, Listed, Proportional, Request, Uniform
+from covgame.targets.resolve import AnyTarget, as_request, reachable_rows
 from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, FloatArray, Shape
 
@@ -52,7 +51,7 @@ class Audit:
     """What data cover of a target, and what they lack."""
 
     evidence: Evidence
-    asked: Asked
+    shortfall: Shortfall
     request: str  # the target, as it was asked for
     certificates: Proofs | None = None  # with ``epsilon``: what is proved
     at_any_price: bool = False  # linear programs also where they take long
@@ -67,7 +66,7 @@ class Audit:
     @property
     def target(self) -> Target:
         """What was asked for, row by row."""
-        return self.asked.target
+        return self.shortfall.target
 
     @property
     def names(self) -> Names:
@@ -97,18 +96,20 @@ class Audit:
     @property
     def covered(self) -> bool:
         """Whether nothing is missing."""
-        return not self.asked.missing.any()
+        return not self.shortfall.missing.any()
 
     @cached_property
     def uncovered(self) -> list[tuple[Row, float]]:
         """What is missing: (row, visits), most first."""
-        rows = self.asked.still_open()
-        return list(zip(self.target.as_rows(rows), self.asked.missing[rows].tolist(), strict=True))
+        rows = self.shortfall.open_rows()
+        return list(
+            zip(self.target.as_rows(rows), self.shortfall.missing[rows].tolist(), strict=True)
+        )
 
     @cached_property
     def holes(self) -> list[Hole]:
         """The same in words, grouped by state, most missing first."""
-        return holes(self.evidence, self.asked)
+        return holes(self.evidence, self.shortfall)
 
     @property
     def known(self) -> bool:
@@ -118,7 +119,7 @@ class Audit:
     @cached_property
     def untold(self) -> Untold:
         """What these data cannot tell about."""
-        away = np.flatnonzero(~self._within & (self.asked.missing > 0))
+        away = np.flatnonzero(~self._within & (self.shortfall.missing > 0))
         anywhere = np.logical_or.reduce(self.evidence.seen, axis=0)
         tried = self.evidence.apart.visits.any(axis=0)
         pairs = np.argwhere(anywhere[:, None] & self.evidence.allowed & ~tried)
@@ -160,7 +161,7 @@ class Audit:
 
     @cached_property
     def _told(self) -> MinFlow | None:
-        return self._price(self.asked.more, self._within & (self.asked.more > 0))
+        return self._price(self.shortfall.more, self._within & (self.shortfall.more > 0))
 
     @property
     def told_episodes(self) -> float | None:
@@ -175,7 +176,7 @@ class Audit:
     @cached_property
     def at_least(self) -> float:
         """A quick lower bound on the episodes for what is missing."""
-        return self._quick(self.asked.more, self._within & (self.asked.more > 0))
+        return self._quick(self.shortfall.more, self._within & (self.shortfall.more > 0))
 
     def _quick(self, counts: FloatArray, wanted: BoolArray) -> float:
         part = self.target.remainder(wanted, counts)
@@ -243,7 +244,7 @@ class Audit:
             "requirements": len(self.target),
             "covered": self.covered,
             "uncovered": [[*row, missing] for row, missing in self.uncovered],
-            "missing_visits": float(self.asked.missing.sum()),
+            "missing_visits": float(self.shortfall.missing.sum()),
             "holes": [vars(hole) for hole in self.holes],
             **self.names.named(uncovered=self.uncovered),
             "model": "known" if self.known else "learnt",
@@ -262,14 +263,14 @@ class Audit:
                 "pairs": [list(pair) for pair in untold.pairs],
             },
         }
-        if self.asked.moves is not None and self.asked.lacking is not None:
+        if self.shortfall.moves is not None and self.shortfall.lacking is not None:
             answer["uncovered_transitions"] = self._transitions()
         if self.certificates is not None:
             answer["certificates"] = self.certificates.to_dict()
         return answer
 
     def _transitions(self) -> list[list[Any]]:
-        moves, lacking = self.asked.moves, self.asked.lacking
+        moves, lacking = self.shortfall.moves, self.shortfall.lacking
         if moves is None or lacking is None:
             return []
         order = np.argsort(-lacking, kind="stable")[: np.count_nonzero(lacking)]
@@ -345,13 +346,13 @@ class Audit:
 
     def by_state(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(visits, visits asked for, visits missing) of every state."""
-        target, asked = self.target, self.asked
+        target = self.target
         visits = self.evidence.apart.visits.sum(axis=(0, 2)).astype(np.float64)
         plain = target.rows[:, 1] >= 0
         state = target.rows[plain, 1]
         wanted, missing = (
             sum_by_index(state, values[plain], self.shape.states)
-            for values in (target.counts, asked.missing)
+            for values in (target.counts, self.shortfall.missing)
         )
         return visits, wanted, missing
 
@@ -430,7 +431,7 @@ def audit(
         paths, environment=environment, horizon=horizon, states=states, columns=columns
     )
     request = as_request(target)
-    shape, names = world_of(datasets, environment, request)
+    shape, names = size_of(datasets, environment, request)
     paid = None
     if epsilon is not None and all(one.has_rewards for one in datasets):
         paid = _range(reward_range)
@@ -439,8 +440,8 @@ def audit(
         said = " and ".join(one.name for one in datasets)
         check_fits(said, counts, environment.model.transitions, environment.model.names)
     evidence = Evidence(datasets, shape, environment, names, counts, delta, paid, stage_dependent)
-    asked = ask_of(evidence, request)
-    found = Audit(evidence, asked, _said(request, asked), at_any_price=at_any_price)
+    shortfall = shortfall_of(evidence, request)
+    found = Audit(evidence, shortfall, _said(request, shortfall), at_any_price=at_any_price)
     if epsilon is None:
         return found
     return replace(found, certificates=prove(evidence, epsilon, most_states, forecast=found.solves))
@@ -453,7 +454,7 @@ def _range(given: tuple[float, float]) -> Range:
     return Range(float(low), float(high))
 
 
-def _said(request: Request | Target, asked: Asked) -> str:
+def _said(request: Request | Target, shortfall: Shortfall) -> str:
     """The target as somebody would write it."""
     if isinstance(request, Listed):
         return request.source
@@ -461,7 +462,7 @@ def _said(request: Request | Target, asked: Asked) -> str:
         return f"proportional:{request.count:g}"
     if isinstance(request, Uniform | Grouped):
         return str(request)
-    return f"a target of {len(asked.target):,} rows"
+    return f"a target of {len(shortfall.target):,} rows"
 
 
 def _state(successor: Any) -> int | None:

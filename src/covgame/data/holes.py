@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covgame.data.asked import Asked
 from covgame.data.evidence import Evidence
+from covgame.data.shortfall import Shortfall
 from covgame.names import Names
 from covgame.planning import number
 from covgame.types import ANY, IntArray
@@ -27,24 +27,26 @@ class Hole:
         return f"{self.where}: {self.what}"
 
 
-def holes(evidence: Evidence, asked: Asked) -> list[Hole]:
+def holes(evidence: Evidence, shortfall: Shortfall) -> list[Hole]:
     """All of them, most missing first."""
     found = (
-        _of_transitions(evidence, asked) if asked.moves is not None else _of_rows(evidence, asked)
+        _of_transitions(evidence, shortfall)
+        if shortfall.moves is not None
+        else _of_rows(evidence, shortfall)
     )
     return sorted(found, key=lambda hole: -hole.missing)
 
 
-def _of_rows(evidence: Evidence, asked: Asked) -> list[Hole]:
-    target = asked.target
-    collected = target.counts - asked.missing
-    rows = asked.still_open()
+def _of_rows(evidence: Evidence, shortfall: Shortfall) -> list[Hole]:
+    target = shortfall.target
+    collected = target.counts - shortfall.missing
+    rows = shortfall.open_rows()
     states = target.rows[rows, 1]
     found = [
         Hole(
             str(target.as_rows([row])[0][1]),
             _share(collected[row], target.counts[row]),
-            float(asked.missing[row]),
+            float(shortfall.missing[row]),
             1,
         )
         for row in rows[states < ANY].tolist()
@@ -55,15 +57,15 @@ def _of_rows(evidence: Evidence, asked: Asked) -> list[Hole]:
     borders = np.flatnonzero(np.diff(states)) + 1
     for part in np.split(rows, borders):
         if len(part):
-            found += _of_state(evidence, asked, part)
+            found += _of_state(evidence, shortfall, part)
     return found
 
 
-def _of_state(evidence: Evidence, asked: Asked, rows: IntArray) -> list[Hole]:
+def _of_state(evidence: Evidence, shortfall: Shortfall, rows: IntArray) -> list[Hole]:
     """The holes of one state."""
-    target, visits = asked.target, evidence.apart.visits
+    target, visits = shortfall.target, evidence.apart.visits
     state = int(target.rows[rows[0], 1])
-    where, missing = evidence.names.state(state), asked.missing
+    where, missing = evidence.names.state(state), shortfall.missing
     there = visits[:, state].sum(axis=1)
     if not there.any():
         entered = bool(evidence.seen[:, state].any())
@@ -87,8 +89,8 @@ def _of_state(evidence: Evidence, asked: Asked, rows: IntArray) -> list[Hole]:
         elif action != ANY and target.rows[part[0], 0] == ANY:
             alike.setdefault(float(target.counts[part[0]]), []).append(part)
         else:
-            found.append(_short(evidence.names, asked, part, where))
-    found += [_too_rarely(evidence.names, asked, parts, where) for parts in alike.values()]
+            found.append(_short(evidence.names, shortfall, part, where))
+    found += [_too_rarely(evidence.names, shortfall, parts, where) for parts in alike.values()]
     if untried:
         actions = dict.fromkeys(target.rows[untried, 2].tolist())
         tried = "never tried" if len(actions) == 1 else "were never tried"
@@ -97,22 +99,22 @@ def _of_state(evidence: Evidence, asked: Asked, rows: IntArray) -> list[Hole]:
     return found
 
 
-def _too_rarely(names: Names, asked: Asked, parts: list[IntArray], where: str) -> Hole:
+def _too_rarely(names: Names, shortfall: Shortfall, parts: list[IntArray], where: str) -> Hole:
     """Actions of a state that are wanted equally often, at whatever stage."""
     if len(parts) == 1:
-        return _short(names, asked, parts[0], where)
-    target, rows = asked.target, np.concatenate(parts)
-    wanted, missing = target.counts[rows], asked.missing[rows]
+        return _short(names, shortfall, parts[0], where)
+    target, rows = shortfall.target, np.concatenate(parts)
+    wanted, missing = target.counts[rows], shortfall.missing[rows]
     had = zip(target.rows[rows, 2].tolist(), (wanted - missing).tolist(), strict=True)
     each = _listed(f"{_called(names, action)} ({number(tried)})" for action, tried in had)
     what = f"tried fewer than {number(float(wanted[0]))} times: {each}"
     return Hole(where, what, float(missing.sum()), len(rows))
 
 
-def _short(names: Names, asked: Asked, rows: IntArray, where: str) -> Hole:
+def _short(names: Names, shortfall: Shortfall, rows: IntArray, where: str) -> Hole:
     """An action (or any) that was tried, and not often enough."""
-    target = asked.target
-    wanted, missing = float(target.counts[rows].sum()), float(asked.missing[rows].sum())
+    target = shortfall.target
+    wanted, missing = float(target.counts[rows].sum()), float(shortfall.missing[rows].sum())
     share = _share(wanted - missing, wanted)
     action, stages = int(target.rows[rows[0], 2]), target.rows[rows, 0]
     what = f"visited {share}" if action == ANY else f"{_called(names, action)} tried {share}"
@@ -121,8 +123,8 @@ def _short(names: Names, asked: Asked, rows: IntArray, where: str) -> Hole:
     return Hole(where, what, missing, len(rows))
 
 
-def _of_transitions(evidence: Evidence, asked: Asked) -> list[Hole]:
-    moves, lacking, names = asked.moves, asked.lacking, evidence.names
+def _of_transitions(evidence: Evidence, shortfall: Shortfall) -> list[Hole]:
+    moves, lacking, names = shortfall.moves, shortfall.lacking, evidence.names
     if moves is None or lacking is None:
         return []
     found, actions = [], evidence.shape.actions
@@ -136,16 +138,16 @@ def _of_transitions(evidence: Evidence, asked: Asked) -> list[Hole]:
         found.append(Hole(names.state(state), what, float(lacking[i]), 1))
     shown = set(moves.pair.tolist())
     by_state: dict[int, list[int]] = {}
-    for row in asked.still_open().tolist():
-        state, action = (int(part) for part in asked.target.rows[row, 1:])
+    for row in shortfall.open_rows().tolist():
+        state, action = (int(part) for part in shortfall.target.rows[row, 1:])
         pair = state * actions + action
         if not tried[pair]:
             by_state.setdefault(state, []).append(row)
         elif pair not in shown:  # at the end of episodes alone, with no next state
             what = f"{_called(names, action)} tried, and where it led never shown"
-            found.append(Hole(names.state(state), what, float(asked.missing[row]), 1))
+            found.append(Hole(names.state(state), what, float(shortfall.missing[row]), 1))
     for rows in by_state.values():
-        found += _of_state(evidence, asked, np.array(rows))
+        found += _of_state(evidence, shortfall, np.array(rows))
     return found
 
 

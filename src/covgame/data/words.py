@@ -67,13 +67,13 @@ def _extent(audit: Audit) -> str:
     what = _kind(audit)
     if audit.covered:
         return f"all {rows:,} {what}"
-    visits = number(math.ceil(float(audit.asked.missing.sum())))
+    visits = number(math.ceil(float(audit.shortfall.missing.sum())))
     return f"{rows - left:,} of {rows:,} {what}; {visits} visits are missing"
 
 
 def _kind(audit: Audit) -> str:
     """What the rows of the target are."""
-    if audit.asked.moves is not None:
+    if audit.shortfall.moves is not None:
         return "state-action pairs with all their outcomes"
     kind = kind_of_rows(audit.target)
     return "cells (stage, state, action)" if kind == "cells" else kind

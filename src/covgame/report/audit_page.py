@@ -29,7 +29,7 @@ def audit_page(audit: Audit) -> str:
 
 def page_data(audit: Audit) -> PageData:
     """What it shows."""
-    from covgame.runs.saving import versions
+    from covgame.runs.run import versions
 
     word = "covered" if audit.covered else f"{len(audit.uncovered):,} open"
     made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
@@ -55,7 +55,7 @@ def _figures(audit: Audit) -> list[Figure]:
     figures = [
         Figure("episodes", number(audit.episodes), f"{number(audit.steps)} steps"),
         Figure("covered", percent(share), f"{rows - left:,} of {rows:,}"),
-        Figure("visits missing", number(math.ceil(float(audit.asked.missing.sum()))), ""),
+        Figure("visits missing", number(math.ceil(float(audit.shortfall.missing.sum()))), ""),
     ]
     if audit.solves and audit.told_episodes is not None:
         note = "at best, for what they show how to reach" if audit.untold.rows else "at best"
@@ -70,7 +70,7 @@ def _seen(audit: Audit) -> Seen:
     kernel = evidence.kernel
     return Seen(
         audit.names, evidence.apart.visits, states, target.rows, target.counts,
-        audit.asked.missing, (kernel.initial > 0).astype(np.int64),
+        audit.shortfall.missing, (kernel.initial > 0).astype(np.int64),
         links_in(kernel) if len(states) <= MOST_NODES else frozenset(),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covgame.mdp.transitions import Transitions
     from covgame.names import Names
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
     from covgame.runs.run import Run
 
 SHOWN = 12

@@ -24,10 +24,9 @@ from covgame.report.story import (
     status,
 )
 from covgame.runs.coverage import Coverage
-from covgame.runs.learning_run import LearningRun
-from covgame.runs.run import Run
-from covgame.runs.saving import versions
-from covgame.targets.reaching import reachable_rows
+from covgame.runs.pac_run import LearningRun
+from covgame.runs.run import Run, versions
+from covgame.targets.resolve import reachable_rows
 from covgame.types import BoolArray, FloatArray, IntArray, Policy
 
 LARGE = 20_000

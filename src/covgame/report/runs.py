@@ -26,7 +26,7 @@ from covgame.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
     from covgame.runs.run import Run
     from covgame.types import Policy
 

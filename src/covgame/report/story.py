@@ -15,7 +15,7 @@ from covgame.types import ANY
 
 if TYPE_CHECKING:
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
     from covgame.runs.run import Run
     from covgame.targets.target import Target
 

@@ -20,8 +20,7 @@ from covgame.players.lazy import BatchedPlayer
 from covgame.players.policies import PolicyStepped
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.players import Player, external_player, player_for
-from covgame.runs.run import Run
-from covgame.runs.saving import recorder_for
+from covgame.runs.run import Run, recorder_for
 from covgame.signals import AtomicSection, Interruption, OneProcess
 from covgame.sources.external import ExternalSource
 from covgame.workers.player import TeamPlayer

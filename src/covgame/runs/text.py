@@ -6,19 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from covgame.game.growing import TRIES, SeenLabels
 from covgame.game.progress import MIN_EPISODES, progress_of
 from covgame.notebook import rows_table
 from covgame.pac.tasks import PhaseReport
 from covgame.plain import plain
 from covgame.planning import episodes, kind_of_rows, number
 from covgame.runs.run import Outlook
+from covgame.targets.discovered import TRIES, SeenLabels
 
 if TYPE_CHECKING:
     from covgame.game.growth import SecondLook
     from covgame.pac.homogeneity import Parting
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
     from covgame.runs.run import Run
 
 Facts = list[tuple[str, str]]
@@ -239,7 +239,7 @@ def _comparison(run: Coverage) -> str:
     left = "what the data lack takes " if run.given else ""
     bound = f"{left}{least} on average"
     if run.min_episodes_is != "exact":
-        most = run.least.attained if run.least else math.inf
+        most = run.lower_bound.attained if run.lower_bound else math.inf
         between = f"{left}{least} to {number(most)} on average (bounds on phi*)"
         said = [between if math.isfinite(most) else f"at least {bound}"]
         if run.covered:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from covgame.game.growing import Moves
 from covgame.planning import number
 from covgame.runs.coverage import Coverage
+from covgame.targets.moves import Moves
 from covgame.testing.asked import Asked
 from covgame.testing.prices import most_visits
 from covgame.testing.world import World
