@@ -16,9 +16,9 @@ from covgame.episodes import Episode
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.sources.environments import make
-from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates
+from covgame.sources.stepped import SteppedSource
 from covgame.sources.steppers import AbsentStepper, Actions
 from covgame.targets.target import Target
 from covgame.workers.messages import Job, Lost, NewStates, Report
@@ -62,13 +62,13 @@ def _worker(model: TabularMDP) -> Worker:
     """A worker that plans by itself."""
     horizon, states, _ = model.shape.hsa
     stepper, _ = make(Simulator(model), horizon=horizon).opened()
-    return Worker(ExternalSource(stepper, CountedStates(states), horizon, 0))
+    return Worker(SteppedSource(stepper, CountedStates(states), horizon, 0))
 
 
-def absent(model: TabularMDP, seed: int) -> ExternalSource:
+def absent(model: TabularMDP, seed: int) -> SteppedSource:
     """What a player knows of an environment that its workers have."""
     H, S, A = model.shape.hsa
-    return ExternalSource(AbsentStepper(Actions(range(A))), CountedStates(S), H, seed)
+    return SteppedSource(AbsentStepper(Actions(range(A))), CountedStates(S), H, seed)
 
 
 def episodes_to_cover(

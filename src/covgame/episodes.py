@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -53,10 +53,6 @@ class Episode:
         pairs = zip(self.state.tolist(), self.action.tolist(), strict=True)
         for h, (s, a) in enumerate(pairs):
             yield (h * shape.states + s) * shape.actions + a
-
-
-Note = Callable[[int, Episode], None]
-"""Told of an episode with its number."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ Start = Callable[[], Process]
 Opener = Callable[[], tuple[Stepper, States]]
 
 
-class IsolatedStepper:
+class IsolatedStepper(Stepper):
     """Steps an environment in another process, with a limit on how long that may take."""
 
     world = None

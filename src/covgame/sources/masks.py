@@ -16,8 +16,11 @@ class Masks:
     Asked for is whatever was allowed at some visit; played is what is allowed at this one.
     """
 
-    def __init__(self, actions: int, known: BoolArray | None = None) -> None:
-        self.actions = actions
+    def __init__(
+        self, actions: int, known: BoolArray | None = None, *, notes_changes: bool = False
+    ) -> None:
+        self.actions, self.notes_changes = actions, notes_changes
+        self.changes: list[tuple[int, BoolArray]] = []  # masks that added to what is known
         self.ever = None if known is None else known.copy()  # (S, A), once a mask was shown
         self.now: BoolArray | None = None  # (A,), of the state that the episode is in
         self.avoided: dict[int, set[int]] = {}  # actions that nobody wants to take again, by state
@@ -29,18 +32,29 @@ class Masks:
             self.ever = ever.copy()
             self._shown = set(visited.tolist())
 
+    def clear(self) -> None:
+        """Forget the mask shown last: another state may not show one."""
+        self.now = None
+
     def show(self, state: int, mask: Any, rows: int) -> None:
         """Hear what a state allows, in a world with room for so many states."""
         allowed = np.asarray(mask).astype(np.bool_)
         if allowed.shape != (self.actions,) or not allowed.any():
             raise EnvironmentFailed(f"it showed the action mask {mask!r}, which allows nothing")
-        self.now = allowed = self._without_avoided(state, allowed)
         ever = self.room_for(rows)
+        if self.notes_changes and (state not in self._shown or (allowed & ~ever[state]).any()):
+            self.changes.append((state, allowed))
+        self.now = allowed = self._without_avoided(state, allowed)
         if state in self._shown:
             ever[state] |= allowed
         else:
             ever[state] = allowed
             self._shown.add(state)
+
+    def take_changes(self) -> list[tuple[int, BoolArray]]:
+        """(State, mask) of the masks that added to what is known since the last call."""
+        changes, self.changes = self.changes, []
+        return changes
 
     def has_shown(self, state: int) -> bool:
         """Whether anybody knows what a state allows."""

@@ -22,8 +22,8 @@ HANDED_OVER = "(an object)"
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How an environment is read: what counts as a state, and which actions there are."""
+class StateActionSpec:
+    """What counts as a state of an environment, and which actions there are."""
 
     states: AnyMap | None = None
     actions: str | None = None  # grid:N
@@ -106,25 +106,25 @@ def _importable(thing: Any) -> str | None:
     return f"{PREFIX}{module}:{name}" if found is thing else None
 
 
-def open_world(world: Any, reading: Reading) -> tuple[Stepper, States]:
+def open_world(world: Any, spec: StateActionSpec) -> tuple[Stepper, States]:
     """An environment, ready to be played, and how its observations are numbered."""
     if not has_spaces(world):
         stepper: Stepper = PlainStepper(world)
-        return stepper, _numbered(DiscoveredStates(), reading, None, stepper.world)
+        return stepper, _numbered(DiscoveredStates(), spec, None, stepper.world)
     from covgame.sources.spaces import actions_of, states_of
 
-    actions = actions_of(world, reading.grid)
+    actions = actions_of(world, spec.grid)
     is_gym = hasattr(world, "unwrapped")
     stepper = GymStepper(world, actions) if is_gym else PlainStepper(world, actions)
     space = world.observation_space
-    plain = DiscoveredStates() if reading.states is not None else states_of(space)
-    return stepper, _numbered(plain, reading, space, stepper.world)
+    plain = DiscoveredStates() if spec.states is not None else states_of(space)
+    return stepper, _numbered(plain, spec, space, stepper.world)
 
 
-def _numbered(plain: States, reading: Reading, space: Any, world: Any) -> States:
-    if reading.states is None:
+def _numbered(plain: States, spec: StateActionSpec, space: Any, world: Any) -> States:
+    if spec.states is None:
         return plain
-    return MappedStates(state_map(reading.states, space), world)
+    return MappedStates(state_map(spec.states, space), world)
 
 
 def horizon_of(world: Any, horizon: int | None) -> int:

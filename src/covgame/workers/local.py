@@ -49,7 +49,7 @@ def serve(
         try:
             source = recipe.open(apart=apart)
             worker = Worker(source)
-            channel.send(("made", len(source.stepper.actions)))
+            channel.send(("made", len(source.actions)))
             while True:
                 channel.send(("report", worker.play(channel.recv())))
         except (EOFError, OSError):

@@ -39,7 +39,7 @@ class RayWorker:
         """All episodes of a job."""
         if self.worker is None:
             source = self.recipe.open()
-            found = len(source.stepper.actions)
+            found = len(source.actions)
             if found != self.actions:
                 raise EnvironmentFailed(
                     f"it has {found} actions in a worker, and {self.actions} here"

@@ -27,7 +27,8 @@ from covgame.game.growth import Growth
 from covgame.players.compiled import inner_game, is_compiled
 from covgame.players.stepped import SteppedPlayer
 from covgame.rng import episode_seed
-from covgame.sources.external import STREAM, ExternalSource, seed_of_attempt
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
+from covgame.sources.stepped import STREAM, seed_of_attempt
 from covgame.types import BoolArray, Policy
 from covgame.workers.messages import GameCopy, Job, Lost, Outcome, Report, Stop, Team
 from covgame.workers.numbering import Numbering
@@ -73,15 +74,17 @@ class TeamPlayer(SteppedPlayer):
     def __init__(
         self,
         game: Game,
-        source: ExternalSource,
+        source: Source,
         growth: Growth | None,
         team: Team,
         *,
         budget: Callable[[], int] | None = None,  # episodes that may still be told
         each: int | None = None,
         ahead: int | None = None,
+        observer: EpisodeObserver = UNOBSERVED,
     ) -> None:
-        super().__init__(game, source, growth, inner_game)  # plans for all states, all stages
+        # Plans for all states and all stages.
+        super().__init__(game, source, growth, inner_game, observer=observer)
         self.team, self.budget = team, budget
         self.each, self.ahead, self.pace = each, ahead, Pace()
         self.seed = episode_seed(source.seed, SITTING, game.counts.n_episodes)
@@ -246,8 +249,7 @@ class TeamPlayer(SteppedPlayer):
     def _count(self, arrived: _Arrived, episode: Episode) -> Episode:
         began = time.perf_counter()
         number = self.game.counts.n_episodes
-        if self.note is not None:
-            self.note(number, episode)
+        self.observer.on_episode(self.observer.number_of(number), episode)
         self._tell(episode)
         self.pickled = None
         self.under_way.arrive(arrived.job.number, 1)
@@ -260,17 +262,17 @@ class TeamPlayer(SteppedPlayer):
 
     def _hear_of(self, outcome: Failure | Stop) -> None:
         """Note a failure, as that of the episode that is told next; or stop."""
-        number = self.source.number_of(self.game.counts.n_episodes)
+        number = self.observer.number_of(self.game.counts.n_episodes)
         if isinstance(outcome, Failure):
             failure = replace(outcome, episode=number)
             if failure.then == "set aside":
-                self.source.set_aside(failure)
+                self.source.record_failure(failure, self.observer)
             else:
-                self.source.take_for_an_end(failure)
+                self.source.end_by_failure(failure, self.observer)
             return
         if outcome.premise:
             raise PremiseBroken(f"the environment failed in episode {number}: {outcome.words}")
-        raise EnvironmentFailed(self.source.in_words(self.source.failures.last, last=True))
+        raise EnvironmentFailed(self.source.failures.last.sentence(self.source.names, last=True))
 
     def _receive(self, seconds: float) -> bool:
         """Take in what comes within so many seconds; False if there was nothing."""
@@ -307,12 +309,12 @@ class TeamPlayer(SteppedPlayer):
             self._send(number, job)
 
     def _another_try(self, job: Job, lost: Lost) -> Job:
-        number = self.source.number_of(self.game.counts.n_episodes)
+        number = self.observer.number_of(self.game.counts.n_episodes)
         seed = episode_seed(seed_of_attempt(job.seed, job.attempt), STREAM, job.tickets.start)
         failure = Failure(number, job.attempt, seed, lost.words, (), died=True, placed=False)
-        self.source.set_aside(failure)
+        self.source.record_failure(failure, self.observer)
         if job.attempt + 1 >= ATTEMPTS:
-            raise EnvironmentFailed(self.source.in_words(failure, last=True))
+            raise EnvironmentFailed(failure.sentence(self.source.names, last=True))
         return replace(job, attempt=job.attempt + 1)
 
 

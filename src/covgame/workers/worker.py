@@ -16,11 +16,11 @@ from covgame.errors import EnvironmentFailed, EpisodeFailed, PremiseBroken
 from covgame.failures import Failure, Failures, OnFailure
 from covgame.game.game import Game
 from covgame.players.stepped import SteppedPlayer, random_actions
-from covgame.sources.environments import Care, Environment, make
-from covgame.sources.external import ExternalSource
-from covgame.sources.masks import Masks
+from covgame.sources.environments import Environment, make
+from covgame.sources.source import EpisodeObserver, Source
 from covgame.sources.states import DiscoveredStates
-from covgame.types import BoolArray, Policy
+from covgame.sources.stepped import FailurePolicy, SteppedSource
+from covgame.types import Policy
 from covgame.workers.messages import GameCopy, Job, Outcome, Report, Stop
 from covgame.workers.numbering import Numbering
 
@@ -45,10 +45,10 @@ class Recipe:
         """For an environment that is known here."""
         if not environment.by_name:
             return cls(environment.horizon, copied=environment, **how)
-        texts: dict[str, Any] = environment.reading.texts()
+        texts: dict[str, Any] = environment.spec.texts()
         return cls(environment.horizon, environment.name, **texts, **how)
 
-    def open(self, *, apart: bool = False) -> ExternalSource:
+    def open(self, *, apart: bool = False) -> SteppedSource:
         """The environment, in a process of its own if it hangs or was seen to end processes."""
         sys.path += [place for place in self.path if place not in sys.path]
         environment = self.copied
@@ -56,19 +56,18 @@ class Recipe:
             environment = make(self.name, self.horizon, states=self.states, actions=self.actions)
         # What to do about a failure that counts as an episode is for who plans to decide.
         on_failure: OnFailure = "stop" if self.on_failure == "stop" else "record"
-        care = Care(on_failure, self.seconds, isolate=apart or self.isolate)
-        source = environment.open(0, keep_observations=self.keep_observations, care=care)
-        if not isinstance(source, ExternalSource):
-            raise EnvironmentFailed(f"{environment.name} is simulated, and needs no workers")
-        return source
+        policy = FailurePolicy(on_failure, self.seconds, isolate=apart or self.isolate)
+        return environment.open_stepped(
+            0, keep_observations=self.keep_observations, failure_policy=policy
+        )
 
 
 class Worker:
     """Plays one job after the other."""
 
-    def __init__(self, source: ExternalSource) -> None:
-        self.source, self.numbering = source, Numbering(source.states)
-        self.masks = source.masks = NotedMasks(source.masks.actions, source.masks.ever)
+    def __init__(self, source: SteppedSource) -> None:
+        self.source = source.for_worker()
+        self.numbering = Numbering(self.source.states)
         self.player: PlanningPlayer | None = None
 
     def play(self, job: Job) -> Report:
@@ -80,36 +79,29 @@ class Worker:
             job.number,
             outcomes,
             self.numbering.announce(),
-            self.masks.take_notes(),
+            self.source.masks.take_changes(),
             time.perf_counter() - began,
         )
 
     def _catch_up(self, job: Job) -> None:
         """Take in what the main process knows by now."""
-        if job.game is not None:
-            self._forget_states()
+        if job.game is not None and self.source.discovers_states:  # number them as the main process
+            self.source = self.source.for_worker()
+            self.numbering = Numbering(self.source.states)
         self.numbering.take(job.new_states)
-        rows = self.source.shape.states
+        rows, masks = self.source.shape.states, self.source.masks
         for state, mask in job.masks:
-            self.masks.show(int(self.numbering.of(state)), mask, rows)
-        self.masks.take_notes()
+            masks.show(int(self.numbering.of(state)), mask, rows)
+        masks.take_changes()
         if job.game is not None:
             self._start_over(job.game)
         for state, actions in job.avoided.items():
             mine = int(self.numbering.of(state))
-            for action in set(actions) - self.masks.avoided.get(mine, set()):
-                self.masks.avoid(mine, action, rows)
+            for action in set(actions) - masks.avoided.get(mine, set()):
+                masks.avoid(mine, action, rows)
         if self.player is not None:
             for episode in job.told:
                 self.player.count(self.numbering.of_episode(episode))
-
-    def _forget_states(self) -> None:
-        """Number states as the main process does from now on."""
-        states = self.source.states
-        if isinstance(states, DiscoveredStates):
-            self.source.states = states.again((), ())
-            self.masks = self.source.masks = NotedMasks(self.masks.actions)
-            self.numbering = Numbering(self.source.states)
 
     def _start_over(self, copied: GameCopy) -> None:
         game: Game = pickle.loads(copied.pickled)  # noqa: S301 (from our own process)
@@ -118,51 +110,42 @@ class Worker:
         self.player = PlanningPlayer(game, self.source)
 
     def _outcomes(self, job: Job) -> list[Outcome]:
-        source, outcomes = self.source, list[Outcome]()
+        noted = JobObserver()
         failures = Failures(attempts=dict.fromkeys(job.tickets, job.attempt))
-
-        def set_aside(failure: Failure) -> None:
-            outcomes.append(failure)
-            failures.add(failure)
-
-        source.seed = job.seed
-        source.failures, source.set_aside = failures, set_aside
+        source = self.source.seeded(job.seed, failures)
         try:
             for ticket in job.tickets:
                 if ticket != job.tickets.start and self.player and not self.player.has_room:
                     break
-                outcomes.append(self._episode(job, ticket))
+                noted.outcomes.append(self._episode(job, ticket, source, noted))
         except PremiseBroken as error:
-            outcomes.append(Stop(str(error.__cause__ or error), premise=True))
+            noted.outcomes.append(Stop(str(error.__cause__ or error), premise=True))
         except EnvironmentFailed as error:
-            outcomes.append(Stop(str(error)))
-        return outcomes
+            noted.outcomes.append(Stop(str(error)))
+        return noted.outcomes
 
-    def _episode(self, job: Job, ticket: int) -> Episode:
+    def _episode(self, job: Job, ticket: int, source: Source, noted: JobObserver) -> Episode:
         """One episode, with new attempts as long as they make sense."""
         while True:
             try:
-                return self._attempt(job, ticket)
+                return self._attempt(job, ticket, source, noted)
             except EpisodeFailed:
                 if self.player is not None:
                     self.player.abandon()
 
-    def _attempt(self, job: Job, ticket: int) -> Episode:
+    def _attempt(self, job: Job, ticket: int, source: Source, noted: JobObserver) -> Episode:
         if job.at_random:
-            episode = self.source.play(random_actions(self.source.shape), ticket)
+            policy = random_actions(source.shape)
+            episode = source.play(policy, ticket, observer=noted)
         elif job.policy is not None:
-            return self.source.play(self._translated(job.policy), ticket)
+            return source.play(self._translated(job.policy), ticket, observer=noted)
+        elif self.player is None:
+            raise EnvironmentFailed("a worker was asked to plan before it got a game")
         else:
-            episode = self._player.play_episode(ticket)
+            episode = self.player.play_episode(source, ticket, noted)
         if self.player is not None:
             self.player.count(episode)
         return episode
-
-    @property
-    def _player(self) -> PlanningPlayer:
-        if self.player is None:
-            raise EnvironmentFailed("a worker was asked to plan before it got a game")
-        return self.player
 
     def _translated(self, policy: Policy) -> Policy:
         """A policy of the main process, by the numbers that states have here."""
@@ -175,12 +158,22 @@ class Worker:
         return replace(policy, table=table)
 
 
+class JobObserver(EpisodeObserver):
+    """Collects the outcomes of a job in order; episodes when they are counted."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def on_failure(self, failure: Failure) -> None:
+        self.outcomes.append(failure)
+
+
 class PlanningPlayer(SteppedPlayer):
     """Plans and counts on a copy of a game; its target grows in the main process only."""
 
-    def play_episode(self, number: int) -> Episode:
+    def play_episode(self, source: Source, number: int, observer: EpisodeObserver) -> Episode:
         """One episode, which is not counted yet."""
-        return self.source.play(self.next_policy(), number, self.revise)
+        return source.play(self.next_policy(), number, self.revise, observer)
 
     def count(self, episode: Episode) -> None:
         """Count an episode, own or not."""
@@ -192,27 +185,7 @@ class PlanningPlayer(SteppedPlayer):
         states = self.source.states
         if not isinstance(states, DiscoveredStates):
             return True
-        return states.size + self.source.horizon < self.game.target.shape.states
+        return states.size + self.source.shape.horizon < self.game.target.shape.states
 
     def _make_room(self) -> None:
         """The main process does; it sends another copy then."""
-
-
-class NotedMasks(Masks):
-    """Notes what states allow, for the main process."""
-
-    def __init__(self, actions: int, known: BoolArray | None = None) -> None:
-        super().__init__(actions, known)
-        self.notes: list[tuple[int, BoolArray]] = []
-
-    def show(self, state: int, mask: Any, rows: int) -> None:
-        shown = np.asarray(mask).astype(np.bool_)
-        new = not self.has_shown(state) or bool((shown & ~self.room_for(rows)[state]).any())
-        super().show(state, mask, rows)
-        if new:
-            self.notes.append((state, shown))
-
-    def take_notes(self) -> list[tuple[int, BoolArray]]:
-        """The notes since the last call."""
-        notes, self.notes = self.notes, []
-        return notes
