@@ -1,6 +1,6 @@
 """A team of any size in virtual time, on any machine, with exact step times.
 
-It satisfies ``covgame.workers.messages.Team``, so the player is the one that users have. Episodes
+It satisfies ``covgame.sources.messages.Team``, so the player is the one that users have. Episodes
 are drawn from a model.
 """
 
@@ -16,14 +16,14 @@ from covgame.episodes import Episode
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.sources.environments import make
+from covgame.sources.messages import Job, Lost, NewStates, Report
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates
 from covgame.sources.stepped import SteppedSource
 from covgame.sources.steppers import AbsentStepper, Actions
+from covgame.sources.worker import Worker
 from covgame.targets.target import Target
-from covgame.workers.messages import Job, Lost, NewStates, Report
 from covgame.workers.player import TeamPlayer
-from covgame.workers.worker import Worker
 
 
 class VirtualTeam:

@@ -82,7 +82,7 @@ HEAVY = {
         "data/tables.py",
         "data/to_csv.py",
     },
-    "ray": {"workers/on_ray.py"},
+    "ray": {"sources/ray.py"},
     "hypothesis": {"testing/hypothesis_inside.py", "testing/hypothesis_machines.py"},
     "pytest": set(),
     "rich": {"runs/watching.py"},

@@ -24,16 +24,15 @@ from covgame.episodes import Episode
 from covgame.errors import BadInput, EnvironmentFailed, MissingExtra
 from covgame.failures import Failure
 from covgame.runs.coverage import Coverage
+from covgame.sources import ray as on_ray
 from covgame.sources.environments import make
+from covgame.sources.messages import Job, Lost, NewStates, Numbering, Report, Stop
+from covgame.sources.process import LocalTeam
+from covgame.sources.ray import RayTeam
 from covgame.sources.states import DiscoveredStates, label_of_key
-from covgame.workers import on_ray
-from covgame.workers.local import LocalTeam
-from covgame.workers.messages import Job, Lost, NewStates, Report, Stop
-from covgame.workers.numbering import Numbering
-from covgame.workers.on_ray import RayTeam
-from covgame.workers.player import PLAYED_PER_WORKER, TeamPlayer
+from covgame.sources.worker import Recipe, Worker
+from covgame.workers.player import PLAYED_PER_WORKER, PlanningPlayer, TeamPlayer
 from covgame.workers.sizing import MOST_EACH, Pace
-from covgame.workers.worker import Recipe, Worker
 from tests.rooms import whatever_is_said
 from tests.rundb import drop_arrays, recorded
 from tests.teams import SLOW, WORLDS, LikeRay, job_for, reports, right, seeds_of
@@ -172,7 +171,7 @@ def test_a_step_that_hangs_is_a_failure_with_its_way(
     tmp_path: Path, hired: Callable[..., Any]
 ) -> None:
     (tmp_path / "trap").touch()
-    team = hired("by name", "Hanging", on_failure="record", seconds=1.0)
+    team = hired("by name", "Hanging", on_failure="record", step_timeout=1.0)
     team.send(0, job_for(0, episodes=3))
     (report,) = reports(team, 1)
     failure = next(one for one in report.outcomes if isinstance(one, Failure))
@@ -289,7 +288,7 @@ def test_workers_plan_on_copies_that_hear_of_all_episodes() -> None:
     visits = run.game.counts.visits.sum(axis=0)
     for number, worker in enumerate(team.workers):
         copied, states = worker.player, worker.source.states
-        assert copied is not None
+        assert isinstance(copied, PlanningPlayer)
         assert isinstance(states, DiscoveredStates)
         assert copied.game.preference_seed == (number or None)
         untold = [*player.workers[number].untold]  # and what was sent with a job that waits

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.failures import Failure
@@ -16,7 +14,7 @@ from covgame.players.compiled import CompiledGame
 from covgame.players.following import following_game
 from covgame.players.plain import PlainGame
 from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
-from covgame.types import Policy, Shape
+from covgame.types import Policy
 
 
 class SteppedPlayer:
@@ -57,7 +55,7 @@ class SteppedPlayer:
             looking = self.growth.is_second_look(self.game)
             try:
                 if looking and self._looks_at_random():
-                    policy = random_actions(self.game.target.shape)
+                    policy = Policy.uniform(self.game.target.shape)
                     episode = self.source.play(policy, number, None, self.observer)
                 else:
                     policy = self.next_policy()
@@ -160,8 +158,3 @@ class SteppedPlayer:
         self._make_room()
         for state in episode.state.tolist():
             self._discover(state)
-
-
-def random_actions(shape: Shape) -> Policy:
-    """Uniformly random actions; of the forbidden ones none is drawn."""
-    return Policy.stochastic(np.broadcast_to(1.0 / shape.actions, shape.hsa))

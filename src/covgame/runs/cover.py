@@ -29,6 +29,7 @@ from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, che
 from covgame.runs.saving import create_folder, environment_of, failure_policy_of, foreign_code
 from covgame.sources.environments import as_environment
 from covgame.sources.maps import AnyMap
+from covgame.sources.messages import WorkerPool
 from covgame.storage.folder import RunFolder
 
 
@@ -138,6 +139,13 @@ def _say(sentence: str | None) -> None:
             sys.stderr.write(f"covgame: {sentence}\n")
 
 
+def worker_pool_of(settings: CoverConfig) -> WorkerPool | None:
+    """The workers that were asked for."""
+    if not settings.plays_in_team:
+        return None
+    return WorkerPool(settings.workers, settings.engine, settings.address)
+
+
 def start(
     env: Any,
     target: AnyTarget,
@@ -159,6 +167,7 @@ def start(
         settings.seed,
         keep_observations=settings.keep_observations,
         failure_policy=failure_policy_of(settings),
+        workers=worker_pool_of(settings),
     )
     opened = open_given(data, environment, source)
     asked = ask(environment, target, settings, source)
@@ -211,6 +220,7 @@ def reopen(
         known=folder.load_states(),
         keep_observations=settings.keep_observations,
         failure_policy=failure_policy_of(settings, folder),
+        workers=worker_pool_of(settings),
     )
     again = ask_again(folder, asked, environment, settings, source, target)
     model = environment.model

@@ -13,13 +13,10 @@ from covgame.players.lazy import BatchedPlayer
 from covgame.players.plain import PlainPlayer
 from covgame.players.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
 from covgame.players.stepped import SteppedPlayer
-from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.workers.player import TeamPlayer
-from covgame.workers.teams import new_team
-from covgame.workers.worker import Recipe
 
 STEPS_PER_BLOCK = 200_000
 
@@ -36,8 +33,15 @@ def player_for(run: Run, task: Task, observer: EpisodeObserver) -> Player:
     """Who plays a task of a run, and how."""
     if isinstance(task, CoverTask) and task.rounds:
         return BatchedPlayer(task.game, run.source, observer=observer)
-    if isinstance(run, Coverage) and run.settings.plays_in_team:
-        return _team_player(run, observer)
+    if isinstance(task, CoverTask) and (team := run.source.open_team()) is not None:
+        return TeamPlayer(
+            task.game,
+            run.source,
+            task.growth,
+            team,
+            budget=lambda: run.budget_left,
+            observer=observer,
+        )
     if run.source.model is None:
         return external_player(run, task, run.source, observer)
     if run.by_counts:
@@ -54,27 +58,6 @@ def external_player(
     if isinstance(task, PolicyTask):
         return PolicyStepped(task.policy, task.counts, source, observer)
     return SteppedPlayer(task.game, source, task.growth, observer=observer)
-
-
-def _team_player(run: Coverage, observer: EpisodeObserver) -> TeamPlayer:
-    """Several workers at once; they begin to work when they are handed something."""
-    source, settings = run.source, run.settings
-    team = new_team(
-        Recipe.of(
-            run.environment,
-            keep_observations=settings.keep_observations,
-            on_failure=settings.on_failure,
-            seconds=settings.step_timeout,
-            isolate=settings.isolate,
-        ),
-        settings.workers,
-        len(source.actions),
-        engine=settings.engine,
-        address=settings.address,
-    )
-    return TeamPlayer(
-        run.game, source, run.growth, team, budget=lambda: run.budget_left, observer=observer
-    )
 
 
 def _counts_player(run: Run, task: Task) -> Player:

@@ -20,7 +20,6 @@ from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.signals import AtomicSection, Interruption, OneProcess
 from covgame.sources.source import EpisodeObserver, Source
-from covgame.workers.player import TeamPlayer
 
 if TYPE_CHECKING:
     from covgame.storage.reading import RecordedEpisodes
@@ -100,11 +99,7 @@ def _blocks(
         return
     with one_step:
         player = player_for(run, task, RunObserver(run, recorder))
-    try:
-        yield from _blocks_of(player, run, task, recorder, interruption, one_step)
-    finally:
-        if isinstance(player, TeamPlayer):
-            player.close()
+    yield from _blocks_of(player, run, task, recorder, interruption, one_step)
 
 
 def _blocks_of(

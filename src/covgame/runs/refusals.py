@@ -38,7 +38,7 @@ def check_can_be_shared(environment: Environment, settings: CoverConfig) -> None
             f"{environment.name} is an object of this program"
         )
     if settings.engine == "ray":
-        from covgame.workers.on_ray import library
+        from covgame.sources.ray import library
 
         library()
 

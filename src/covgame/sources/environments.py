@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
 from covgame.notebook import facts_table
 from covgame.sources.maps import AnyMap, MappedStates
+from covgame.sources.messages import Team, WorkerPool
 from covgame.sources.objects import (
     HANDED_OVER,
     StateActionSpec,
@@ -76,6 +78,7 @@ class Environment:
         most_states: int | None = None,
         keep_observations: bool = False,
         failure_policy: FailurePolicy | None = None,
+        workers: WorkerPool | None = None,
     ) -> Source:
         """Open the source of its episodes.
 
@@ -86,6 +89,7 @@ class Environment:
             most_states: An upper bound on the states that may be discovered.
             keep_observations: Keep observations as they are, beside the numbers of states.
             failure_policy: What to do when it fails.
+            workers: Processes that play several episodes at once.
         """
         if self.opener is not None:
             return self.open_stepped(
@@ -95,6 +99,7 @@ class Environment:
                 most_states=most_states,
                 keep_observations=keep_observations,
                 failure_policy=failure_policy,
+                workers=workers,
             )
         if keep_observations:
             raise BadInput(
@@ -112,16 +117,22 @@ class Environment:
         most_states: int | None = None,
         keep_observations: bool = False,
         failure_policy: FailurePolicy | None = None,
+        workers: WorkerPool | None = None,
     ) -> SteppedSource:
         """``open`` of an environment that is played step by step."""
         policy = failure_policy or FailurePolicy()
         stepper, states = self.opened()
         if policy.isolates and self.absent is None:
-            stepper, states = self._isolated(
-                policy.step_timeout, stepper, states, keep_observations
-            )
+            from covgame.sources.process import isolated
+            from covgame.sources.worker import Recipe
+
+            recipe = Recipe.of(self, keep_observations=keep_observations)
+            stepper, states = isolated(stepper, states, recipe, policy.step_timeout)
         if known is not None:
             states = states.again(*known)
+        new_team = None
+        if workers is not None:
+            new_team = partial(self._new_team, workers, keep_observations, policy)
         allowed = self.model.transitions.allowed if self.model else None
         return SteppedSource(
             stepper,
@@ -133,6 +144,7 @@ class Environment:
             most_states=most_states if states.discovered else None,
             keeps_observations=keep_observations,
             policy=policy,
+            new_team=new_team,
         )
 
     def opened(self) -> tuple[Stepper, States]:
@@ -141,15 +153,27 @@ class Environment:
             raise BadInput(f"{self.name} is simulated from its model")
         return self.opener()
 
-    def _isolated(
-        self, seconds: float | None, stepper: Stepper, states: States, keep: bool
-    ) -> tuple[Stepper, States]:
-        """The same in a process of its own."""
-        from covgame.sources.isolated import isolated, start_of
+    def _new_team(
+        self, workers: WorkerPool, keep_observations: bool, policy: FailurePolicy, actions: int
+    ) -> Team:
+        """Start workers, each with an environment of its own."""
+        from covgame.sources.worker import Recipe
 
-        name = self.name if self.by_name else None
-        start = start_of(name, self.horizon, self.spec.texts(), self.opened)
-        return isolated((stepper, states), start, seconds, raw=keep)
+        recipe = Recipe.of(
+            self,
+            keep_observations=keep_observations,
+            on_failure=policy.on_failure,
+            step_timeout=policy.step_timeout,
+            isolate=policy.isolate,
+        )
+        if workers.engine == "ray":
+            from covgame.sources.ray import RayTeam, connected
+
+            ray = connected(workers.address, workers.size)
+            return RayTeam(recipe, workers.size, actions, ray)
+        from covgame.sources.process import LocalTeam
+
+        return LocalTeam(recipe, workers.size, actions)
 
     def __repr__(self) -> str:
         about = repr(self.model) if self.model is not None else "no table"

@@ -15,6 +15,7 @@ from covgame.types import BoolArray, IntArray, Policy, Shape
 if TYPE_CHECKING:
     from covgame.mdp.model import TabularMDP
     from covgame.sources.masks import Masks
+    from covgame.sources.messages import Team
     from covgame.sources.observations import Keeper, Space
     from covgame.sources.states import States
     from covgame.sources.steppers import Actions
@@ -51,7 +52,8 @@ class Source(ABC):
     - ``is_replayable``: lost episodes can be played again, exactly and fast;
     - ``is_driven``: episodes are told by ``covgame.Driver`` instead of played;
     - ``discovers_states``: states are numbered as they appear;
-    - ``keeps_observations``: episodes carry their observations.
+    - ``keeps_observations``: episodes carry their observations;
+    - ``open_team``: starts workers that play several episodes at once, where there are any.
 
     An episode depends on (seed, episode, policy, what ``revise`` returns) and on nothing that
     another episode leaves behind, carries its own final observation, and reaches the observer with
@@ -170,6 +172,10 @@ class Source(ABC):
     def end_by_failure(self, failure: Failure, observer: EpisodeObserver) -> None:
         """Record a failure as the end of an episode that counts; perhaps exclude its action."""
         self.record_failure(replace(failure, then="recorded"), observer)
+
+    def open_team(self) -> Team | None:
+        """Start the workers that play several episodes at once; None if there are none."""
+        return None
 
     def close(self) -> None:
         """Release processes; playing again starts them again."""

@@ -25,6 +25,7 @@ from covgame.plain import sentence
 from covgame.rng import episode_seed, uniforms
 from covgame.signals import OneProcess
 from covgame.sources.masks import Masks
+from covgame.sources.messages import Team
 from covgame.sources.observations import handed_over, keeper_of, stored_space
 from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.sources.states import States
@@ -94,6 +95,7 @@ class SteppedSource(Source):
         most_states: int | None = None,
         keeps_observations: bool = False,
         policy: FailurePolicy | None = None,
+        new_team: Callable[[int], Team] | None = None,  # workers, for so many actions
     ) -> None:
         policy = policy or FailurePolicy()
         self.stepper, self.states = stepper, states
@@ -104,6 +106,8 @@ class SteppedSource(Source):
         self.observation_space = stored_space(stepper.spaces[0]) if keeps_observations else None
         self.keep = keeper_of(self.observation_space) if keeps_observations else None
         self.on_failure, self.failures = policy.on_failure, policy.failures
+        self.new_team = new_team
+        self.team: Team | None = None
         self.process = OneProcess()
 
     def spaces(self) -> dict[str, Any]:
@@ -210,8 +214,16 @@ class SteppedSource(Source):
         )
         self.record_failure(replace(failure, then="avoided" if avoided else "recorded"), observer)
 
+    def open_team(self) -> Team | None:
+        if self.new_team is not None:
+            self.team = self.new_team(len(self.actions))
+        return self.team
+
     def close(self) -> None:
         self.stepper.close()
+        if self.team is not None:
+            self.team.close()
+            self.team = None
 
     def _fails_mostly(self, failure: Failure, observer: EpisodeObserver) -> bool:
         """Whether an action has failed in a state more often than not; some only fail at times."""

@@ -27,11 +27,10 @@ from covgame.game.growth import Growth
 from covgame.players.compiled import inner_game, is_compiled
 from covgame.players.stepped import SteppedPlayer
 from covgame.rng import episode_seed
+from covgame.sources.messages import GameCopy, Job, Lost, Numbering, Outcome, Report, Stop, Team
 from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.sources.stepped import STREAM, seed_of_attempt
 from covgame.types import BoolArray, Policy
-from covgame.workers.messages import GameCopy, Job, Lost, Outcome, Report, Stop, Team
-from covgame.workers.numbering import Numbering
 from covgame.workers.sizing import Pace
 
 SITTING = 5
@@ -115,10 +114,6 @@ class TeamPlayer(SteppedPlayer):
         self._over()
         return as_block(first, played)
 
-    def close(self) -> None:
-        """Send the workers home."""
-        self.team.close()
-
     # ------------------------------------------------------------------------------ sending jobs
 
     def _hand_out(self) -> None:
@@ -201,7 +196,7 @@ class TeamPlayer(SteppedPlayer):
 
     def _pickled_game(self) -> bytes:
         if self.pickled is None:
-            self.pickled = pickle.dumps(self.game, pickle.HIGHEST_PROTOCOL)
+            self.pickled = pickle.dumps(PlanningCopy(self.game), pickle.HIGHEST_PROTOCOL)
         return self.pickled
 
     def _target_changed(self) -> None:
@@ -330,3 +325,38 @@ def _compact(policy: Policy) -> Policy:
         return policy
     kind = "uint8" if policy.actions <= 256 else "uint16"
     return replace(policy, table=policy.table.astype(kind))
+
+
+@dataclass(frozen=True)
+class PlanningCopy:
+    """Makes the player of a worker from a copy of the game."""
+
+    game: Game
+
+    def start(self, source: Source, preference_seed: int | None) -> PlanningPlayer:
+        """The player for the source of a worker."""
+        self.game.preference_seed = preference_seed
+        return PlanningPlayer(self.game, source)
+
+
+class PlanningPlayer(SteppedPlayer):
+    """Plans and counts on a copy of a game; its target grows in the main process only."""
+
+    def play_episode(self, source: Source, number: int, observer: EpisodeObserver) -> Episode:
+        """One episode, which is not counted yet."""
+        return source.play(self.next_policy(), number, self.revise, observer)
+
+    def count(self, episode: Episode) -> None:
+        """Count an episode, own or not."""
+        self._tell(episode)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the game has room for all states that an episode can discover."""
+        states = self.source.states
+        if not states.discovered:
+            return True
+        return states.size + self.source.shape.horizon < self.game.target.shape.states
+
+    def _make_room(self) -> None:
+        """The main process does; it sends another copy then."""
