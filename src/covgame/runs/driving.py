@@ -355,10 +355,7 @@ class Driver:
         numbers = [self._number(observation) for observation, _, _ in steps]
         if last is None and not terminated:
             raise BadInput("an episode that did not terminate ends in an observation; say which")
-        ended_in = None if last is None else self._number(last)
-        over = terminated or len(steps) < self.horizon  # or else it only was the last stage
-        end = END if over or ended_in is None else ended_in
-        following = [*numbers[1:], end]
+        following = [*numbers[1:], END if last is None else self._number(last)]
         return Episode.of_steps(
             [
                 (state, action, float(reward), successor)
@@ -366,8 +363,8 @@ class Driver:
                     numbers, steps, following, strict=True
                 )
             ],
-            ended_in if over else None,
-            cut_short=over and not terminated,
+            terminated=terminated,
+            cut_short=not terminated and len(steps) < self.horizon,
             observations=kept or None,
         )
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy.typing as npt
 
 from covgame.config import RunConfig
-from covgame.episodes import Block
+from covgame.episodes import Block, Episode
 from covgame.errors import BadInput, CovgameError, EnvironmentFailed
 from covgame.failures import Failures
 from covgame.game.counts import Counts
@@ -34,7 +34,7 @@ from covgame.storage.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.storage.reading import RecordedEpisode, RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisodes
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "failed"]
@@ -240,7 +240,7 @@ class Run(ABC):
     def _repr_html_(self) -> str:
         return facts_table(self.facts()) + self._further_html()
 
-    def episodes(self) -> Iterator[RecordedEpisode]:
+    def episodes(self) -> Iterator[Episode]:
         """The recorded episodes, one at a time; no more than a file of them is in memory.
 
         These are the episodes that the run itself has played, without data it started from.

@@ -190,12 +190,10 @@ class Numbering:
 
     def of_episode(self, episode: Episode) -> Episode:
         """An episode of the other process."""
-        ended = episode.ended_in
         return replace(
             episode,
             state=self.of(episode.state),
             next_state=self.of(episode.next_state),
-            ended_in=None if ended is None else int(self.of(ended)),
         )
 
     def of_failure(self, failure: Failure) -> Failure:

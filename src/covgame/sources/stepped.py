@@ -266,8 +266,6 @@ class SteppedSource(Source):
         self.masks.clear()
         state, last = self._state(observation, mask), self.horizon - 1
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
-        ended_in: int | None = None
-        cut_short = False
         policy = policy.begin(state)
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
@@ -278,13 +276,10 @@ class SteppedSource(Source):
             if keep is not None:
                 shown = observation is not None or not terminated
                 kept.append(keep(observation) if shown else None)
-            if terminated:
-                ended_in, following = self._last_state(observation), END
+            if terminated:  # in a state, if one is shown
+                following = END if observation is None else self._state(observation, None)
             else:
                 following = self._state(observation, mask)
-            if truncated and not terminated and h < last:
-                # The episode does not go on from here, so learners count it as over.
-                ended_in, following, cut_short = following, END, True
             steps.append((state, action, reward, following))
             if terminated or truncated or h == last:
                 break
@@ -294,9 +289,12 @@ class SteppedSource(Source):
                 revise = None  # the rest of this episode is off the map
             state = following
         self._check_return(steps)
-        observations = None if keep is None else kept
         return Episode.of_steps(
-            steps, ended_in, cut_short=cut_short, seed=seed, observations=observations
+            steps,
+            terminated=bool(terminated),
+            cut_short=bool(truncated and not terminated and h < last),
+            seed=seed,
+            observations=None if keep is None else kept,
         )
 
     def _check_return(self, steps: list[tuple[int, int, float, int]]) -> None:
@@ -318,10 +316,6 @@ class SteppedSource(Source):
         if mask is not None:
             self.masks.show(state, mask, self.shape.states)
         return state
-
-    def _last_state(self, observation: Any) -> int | None:
-        """Where an episode terminated; None if nothing is shown there."""
-        return None if observation is None else self._state(observation, None)
 
     def _action(self, policy: Policy, h: int, state: int, number: float) -> int:
         """The policy's action, as far as it has one and that is allowed."""
