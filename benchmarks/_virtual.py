@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -61,8 +62,8 @@ class VirtualTeam:
 def _worker(model: TabularMDP) -> Worker:
     """A worker that plans by itself."""
     horizon, states, _ = model.shape.hsa
-    stepper, _ = make(Simulator(model), horizon=horizon).opened()
-    return Worker(SteppedSource(stepper, CountedStates(states), horizon, 0))
+    source = cast("SteppedSource", make(Simulator(model), horizon=horizon).open(0))
+    return Worker(SteppedSource(source.stepper, CountedStates(states), horizon, 0))
 
 
 def absent(model: TabularMDP, seed: int) -> SteppedSource:

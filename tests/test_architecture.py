@@ -70,7 +70,6 @@ HEAVY = {
     "numba": {"kernels/jit.py"},
     "gymnasium": {
         "sources/gymnasium_envs.py",
-        "sources/spaces.py",
         "sources/observations.py",
         "data/to_minari.py",
     },

@@ -31,8 +31,7 @@ from covgame.sources.process import LocalTeam
 from covgame.sources.ray import RayTeam
 from covgame.sources.states import DiscoveredStates, label_of_key
 from covgame.sources.worker import Recipe, Worker
-from covgame.workers.player import PLAYED_PER_WORKER, PlanningPlayer, TeamPlayer
-from covgame.workers.sizing import MOST_EACH, Pace
+from covgame.workers.player import MOST_EACH, PLAYED_PER_WORKER, Pace, PlanningPlayer, TeamPlayer
 from tests.rooms import whatever_is_said
 from tests.rundb import drop_arrays, recorded
 from tests.teams import SLOW, WORLDS, LikeRay, job_for, reports, right, seeds_of

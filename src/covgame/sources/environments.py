@@ -91,37 +91,15 @@ class Environment:
             failure_policy: What to do when it fails.
             workers: Processes that play several episodes at once.
         """
-        if self.opener is not None:
-            return self.open_stepped(
-                seed,
-                known=known,
-                bounds=bounds,
-                most_states=most_states,
-                keep_observations=keep_observations,
-                failure_policy=failure_policy,
-                workers=workers,
-            )
-        if keep_observations:
-            raise BadInput(
-                f"{self.name} is simulated from its model and shows states, no observations; "
-                "leave out --keep-observations"
-            )
-        return SimulatedSource(self.require_model("covering"), seed)
-
-    def open_stepped(
-        self,
-        seed: int,
-        *,
-        known: KnownStates | None = None,
-        bounds: RewardBounds | None = None,
-        most_states: int | None = None,
-        keep_observations: bool = False,
-        failure_policy: FailurePolicy | None = None,
-        workers: WorkerPool | None = None,
-    ) -> SteppedSource:
-        """``open`` of an environment that is played step by step."""
+        if self.opener is None:
+            if keep_observations:
+                raise BadInput(
+                    f"{self.name} is simulated from its model and shows states, no observations; "
+                    "leave out --keep-observations"
+                )
+            return SimulatedSource(self.require_model("covering"), seed)
         policy = failure_policy or FailurePolicy()
-        stepper, states = self.opened()
+        stepper, states = self.opener()
         if policy.isolates and self.absent is None:
             from covgame.sources.process import isolated
             from covgame.sources.worker import Recipe
@@ -146,12 +124,6 @@ class Environment:
             policy=policy,
             new_team=new_team,
         )
-
-    def opened(self) -> tuple[Stepper, States]:
-        """How to step it, and how its observations are numbered."""
-        if self.opener is None:
-            raise BadInput(f"{self.name} is simulated from its model")
-        return self.opener()
 
     def _new_team(
         self, workers: WorkerPool, keep_observations: bool, policy: FailurePolicy, actions: int

@@ -61,19 +61,11 @@ class WorkerPlayer(Protocol):
         ...
 
 
-class PlayerCopy(Protocol):
-    """Makes the player of a worker."""
-
-    def start(self, source: Source, preference_seed: int | None) -> WorkerPlayer:
-        """The player for the source of the worker."""
-        ...
-
-
 @dataclass(frozen=True)
 class GameCopy:
     """The game of the main process, for a worker to start over with."""
 
-    pickled: bytes  # a ``PlayerCopy``
+    pickled: bytes  # a function from (source, preference seed) to a ``WorkerPlayer``
     preference_seed: int | None  # ``Game.preference_seed`` of this worker
 
 

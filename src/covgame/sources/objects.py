@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from covgame.errors import BadInput
 from covgame.imports import PREFIX, find, said
 from covgame.signals import OneProcess
 from covgame.sources.maps import AnyMap, MappedStates, state_map
-from covgame.sources.options import parse_options
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import GymStepper, PlainStepper, Stepper
 
 HANDED_OVER = "(an object)"
 """Stands behind the name of an environment that no later process can make by itself."""
+
+
+PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def open_world(world: Any, spec: StateActionSpec) -> tuple[Stepper, States]:
     if not has_spaces(world):
         stepper: Stepper = PlainStepper(world)
         return stepper, _numbered(DiscoveredStates(), spec, None, stepper.world)
-    from covgame.sources.spaces import actions_of, states_of
+    from covgame.sources.gymnasium_envs import actions_of, states_of
 
     actions = actions_of(world, spec.grid)
     is_gym = hasattr(world, "unwrapped")
@@ -156,3 +160,20 @@ def check_playable(world: Any) -> None:
             "what it returns needs actions: their number, or a list of them (or both "
             "action_space and observation_space)"
         )
+
+
+def parse_options(text: str, query: str) -> dict[str, Any]:
+    """``is_slippery=false&map_name=8x8``: JSON values where they are such, else text."""
+    options: dict[str, Any] = {}
+    for part in filter(None, query.split("&")):
+        key, equals, value = part.partition("=")
+        if not (key and equals):
+            raise BadInput(f"{text}: write options as name=value, not {part!r}")
+        if key in options:
+            raise BadInput(f"{text}: the option {key!r} is given twice")
+        word = unquote(value)
+        try:
+            options[key] = PYTHON_WORDS[word] if word in PYTHON_WORDS else json.loads(word)
+        except ValueError:
+            options[key] = word
+    return options

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from covgame.sources.messages import (
     Job,
     Numbering,
     Outcome,
-    PlayerCopy,
     Report,
     Stop,
     WorkerPlayer,
@@ -69,9 +68,10 @@ class Recipe:
         # The main process decides what follows from a failure that counts as an episode.
         on_failure: OnFailure = "stop" if self.on_failure == "stop" else "record"
         policy = FailurePolicy(on_failure, self.step_timeout, self.isolate)
-        return environment.open_stepped(
+        source = environment.open(
             0, keep_observations=self.keep_observations, failure_policy=policy
         )
+        return cast("SteppedSource", source)  # simulated ones have no workers
 
 
 def main(descriptor: int) -> None:
@@ -171,9 +171,9 @@ class Worker:
             masks.show(int(self.numbering.of(state)), mask, rows)
         masks.take_changes()
         if job.game is not None:
-            copied: PlayerCopy = pickle.loads(job.game.pickled)  # noqa: S301 (our own process)
+            new_player = pickle.loads(job.game.pickled)  # noqa: S301 (from our own process)
             self.numbering.agree()
-            self.player = copied.start(self.source, job.game.preference_seed)
+            self.player = new_player(self.source, job.game.preference_seed)
         for state, actions in job.avoided.items():
             mine = int(self.numbering.of(state))
             for action in set(actions) - masks.avoided.get(mine, set()):

@@ -12,11 +12,13 @@ the same, so there are at most ``1 + played // PLAYED_PER_WORKER`` of them.
 
 from __future__ import annotations
 
+import math
 import pickle
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, PremiseBroken, StorageFailed
@@ -31,7 +33,6 @@ from covgame.sources.messages import GameCopy, Job, Lost, Numbering, Outcome, Re
 from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.sources.stepped import STREAM, seed_of_attempt
 from covgame.types import BoolArray, Policy
-from covgame.workers.sizing import Pace
 
 SITTING = 5
 """The stream of random numbers that gives the workers of every process seeds of their own."""
@@ -40,6 +41,22 @@ SECONDS_PER_LOOK = 0.1
 
 PLAYED_PER_WORKER = 6
 """So many episodes have to be played for each further one that is under way at the same time."""
+
+MESSAGE = 1e-4
+"""Seconds that a job and its report cost over a pipe, both sides together."""
+
+OVERHEAD = 0.05
+"""What messages may cost of a worker's time."""
+
+PLANNING_SHARE = 0.4
+"""Of the planner's time plans may take so much; what is left is for telling."""
+
+MOST_EACH = 64
+SHARE_UNDER_WAY = 0.05
+"""Of the episodes so far, so many may be under way: those of one policy teach less than others."""
+
+WEIGHT = 0.1
+"""Of the latest measurement in a running mean."""
 
 
 @dataclass
@@ -196,7 +213,7 @@ class TeamPlayer(SteppedPlayer):
 
     def _pickled_game(self) -> bytes:
         if self.pickled is None:
-            self.pickled = pickle.dumps(PlanningCopy(self.game), pickle.HIGHEST_PROTOCOL)
+            self.pickled = pickle.dumps(partial(worker_player, self.game), pickle.HIGHEST_PROTOCOL)
         return self.pickled
 
     def _target_changed(self) -> None:
@@ -327,16 +344,10 @@ def _compact(policy: Policy) -> Policy:
     return replace(policy, table=policy.table.astype(kind))
 
 
-@dataclass(frozen=True)
-class PlanningCopy:
-    """Makes the player of a worker from a copy of the game."""
-
-    game: Game
-
-    def start(self, source: Source, preference_seed: int | None) -> PlanningPlayer:
-        """The player for the source of a worker."""
-        self.game.preference_seed = preference_seed
-        return PlanningPlayer(self.game, source)
+def worker_player(game: Game, source: Source, preference_seed: int | None) -> PlanningPlayer:
+    """The player of a worker, on a copy of the game."""
+    game.preference_seed = preference_seed
+    return PlanningPlayer(game, source)
 
 
 class PlanningPlayer(SteppedPlayer):
@@ -360,3 +371,34 @@ class PlanningPlayer(SteppedPlayer):
 
     def _make_room(self) -> None:
         """The main process does; it sends another copy then."""
+
+
+@dataclass
+class Pace:
+    """Seconds that things take, as they were measured: running means."""
+
+    episode: float = 0.0  # of a worker, playing
+    planning: float = 0.0  # of who plans, for a job
+    telling: float = 0.0  # for an episode
+    message: float = MESSAGE
+
+    def measure(self, name: str, seconds: float) -> None:
+        """Hear of one more."""
+        before = getattr(self, name)
+        mean = seconds if not before else before + WEIGHT * (seconds - before)
+        setattr(self, name, mean)
+
+    def episodes_each(self, workers: int, played: int) -> int:
+        """Of a job: so many that neither messages nor plans hold the workers up."""
+        if self.episode <= 0:
+            return 1
+        for_messages = self.message / (OVERHEAD * self.episode)
+        for_plans = workers * self.planning / (PLANNING_SHARE * self.episode)
+        wanted = math.ceil(max(for_messages, for_plans) - 1e-9)
+        most = min(MOST_EACH, math.floor(SHARE_UNDER_WAY * played / workers))
+        return max(1, min(wanted, most))
+
+    def jobs_ahead(self, each: int) -> int:
+        """How many jobs wait beside the one being played, so that no worker does."""
+        turnaround = self.planning + each * self.telling + self.message
+        return 1 if turnaround > OVERHEAD * each * self.episode else 0
