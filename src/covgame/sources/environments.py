@@ -39,12 +39,12 @@ KnownStates = tuple[list[str], list[str] | None]
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """An environment to play. Its model, if known, serves plans and reports, never learners."""
+    """An environment to play. Plans and reports use its model, if it is known; learners never do."""
 
     name: str
     horizon: int
     model: TabularMDP | None
-    by_name: bool = True  # whether ``make`` finds it again by its name and horizon
+    by_name: bool = True  # whether ``make`` can make it again from its name and horizon
     opener: Opener | None = None  # opens it, if it is played step by step and not simulated
     spec: StateActionSpec = field(default_factory=StateActionSpec)
     absent: str | None = None  # why it cannot be played here, though its data can be read

@@ -1,4 +1,4 @@
-"""Environments that a user has in hand: objects, classes, functions, ``py:module:factory``."""
+"""The user's own environments: objects, classes, functions, ``py:module:factory``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import GymStepper, PlainStepper, Stepper
 
 HANDED_OVER = "(an object)"
-"""Stands behind the name of an environment that no later process can make by itself."""
+"""Follows the name of an environment that only this process has."""
 
 
 PYTHON_WORDS = {"True": True, "False": False, "None": None}
@@ -43,19 +43,19 @@ class StateActionSpec:
         return int(number)
 
     def texts(self) -> dict[str, str | None]:
-        """As a manifest has them."""
+        """As the configuration of a run has them."""
         if self.states is None or isinstance(self.states, str):
             return {"states": self.states, "actions": self.actions}
         return {"states": state_map(self.states).text, "actions": self.actions}
 
 
 def has_spaces(world: Any) -> bool:
-    """Whether it says what it shows and takes, as Gymnasium's environments do."""
+    """Whether it has observation and action spaces, as Gymnasium's environments do."""
     return hasattr(world, "action_space") and hasattr(world, "observation_space")
 
 
 def factory_of(env: Any) -> tuple[str, Callable[[], Any], bool]:
-    """(name, how to make it, whether that can be done again) of what a user handed over."""
+    """(Name, how to make it, whether it can be made again) of the user's object."""
     if isinstance(env, str):
         return _by_name(env)
     if inspect.isclass(env) or (callable(env) and not _can_be_played(env)):

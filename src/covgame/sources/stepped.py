@@ -1,6 +1,6 @@
-"""Environments that are played step by step: Gymnasium's, and plain objects.
+"""Sources that step an environment: Gymnasium's, and plain objects.
 
-Whatever goes wrong inside an environment becomes one ``EnvironmentFailed``.
+Every error inside an environment becomes an ``EnvironmentFailed``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FailurePolicy:
 
 @dataclass
 class _Unfinished:
-    """What there is of an episode while it is played."""
+    """The part of an episode that was played."""
 
     path: list[tuple[int, int]] = field(default_factory=list)  # the step being taken included
     steps: list[tuple[int, int, float, int]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Environments to be played with: Gymnasium's, and plain objects with ``reset`` and ``step``."""
+"""Adapters: Gymnasium environments and plain objects, stepped in one way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_ACTIONS = 10_000
 
 
 class ProcessDied(EnvironmentFailed):
-    """An environment took its process with it, or had to be killed."""
+    """The process of an environment ended, or had to be killed."""
 
 
 class Step(NamedTuple):
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Actions:
-    """The actions of an environment, by number: what it is handed, and what people call it."""
+    """The actions of an environment by number: the values that it takes, and their labels."""
 
     values: Sequence[Any]
     labels: tuple[str, ...] | None = None
@@ -78,12 +78,12 @@ class AbsentStepper(Stepper):
 
 
 def innermost(env: Any) -> Any:
-    """Without its wrappers; an object may have spaces and be no ``gymnasium.Env``."""
+    """The environment without its wrappers; an object may have spaces and be no ``gymnasium.Env``."""
     return getattr(env, "unwrapped", env)
 
 
 def spaces_of(env: Any) -> tuple[Any, Any]:
-    """What it shows, and what it takes."""
+    """Observation space and action space."""
     return env.observation_space, env.action_space
 
 
@@ -145,7 +145,7 @@ class PlainStepper(Stepper):
 
 
 def plain_actions(said: Any) -> Actions:
-    """How many actions there are, or which."""
+    """Actions from their number, or from a list of them."""
     if isinstance(said, bool) or not (hasattr(said, "__index__") or hasattr(said, "__iter__")):
         raise BadInput(f"its actions are a number or a list, not {said!r}")
     if isinstance(said, str):
@@ -160,7 +160,7 @@ def plain_actions(said: Any) -> Actions:
 
 
 def check_number(actions: Actions) -> Actions:
-    """At least one action, and not more than anybody can try."""
+    """Refuse no actions, and more than ``MOST_ACTIONS``."""
     if not 1 <= len(actions) <= MOST_ACTIONS:
         raise BadInput(
             f"it has {len(actions):,} actions, and covgame plays 1 to {MOST_ACTIONS:,}; "
@@ -170,7 +170,7 @@ def check_number(actions: Actions) -> Actions:
 
 
 def _seeding(reset: Any) -> str:
-    """How a seed is handed over: by name, as the one argument that is asked for, or not at all."""
+    """How ``reset`` takes a seed: by name, as its one required argument, or not at all."""
     try:
         parameters = inspect.signature(reset).parameters.values()
     except (TypeError, ValueError):  # compiled code does not always say
