@@ -78,6 +78,7 @@ def main(descriptor: int) -> None:
     """Serve in a fresh interpreter; the other end of the pipe first sends how."""
     with Connection(descriptor) as channel:
         parent, recipe = channel.recv()
+        sys.path[:] = recipe.path
         serve(channel, recipe, parent)
 
 
