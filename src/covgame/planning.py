@@ -23,8 +23,7 @@ from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.notebook import facts_table, rows_table
 from covgame.sources.environments import Environment, as_environment
-from covgame.sources.external import ExternalSource
-from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import Source
 from covgame.targets.requests import Uniform
 from covgame.targets.resolve import AnyTarget, World, as_request, resolve
 from covgame.targets.target import Target
@@ -34,8 +33,6 @@ SHOWN = 10
 MACHINE_PRECISION = 1e-12
 MANY_STAGES = 20
 """With more stages, a target per stage is seldom what is meant."""
-
-Source = SimulatedSource | ExternalSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,17 +292,15 @@ def functionals(env: Any, *, epsilon: float, horizon: int | None = None) -> Func
 
 def world_of(environment: Environment, source: Source | None = None) -> World:
     """What requests are resolved against: a known model, or what an open source shows."""
-    model = environment.model
-    if model is None and source is None:
+    name = environment.name
+    if environment.model is not None or source is None:
         model = environment.require_model("a plan")
-    shows_last_step = environment.opener is not None
-    if model is not None:
-        return World(environment.name, model.shape, model.names, model.transitions, shows_last_step)
-    assert isinstance(source, ExternalSource)  # noqa: S101 (simulated sources have a model)
+        shows_last_step = environment.opener is not None
+        return World(name, model.shape, model.names, model.transitions, shows_last_step)
     if not source.discovers_states:
-        return World(environment.name, source.shape, source.names)
+        return World(name, source.shape, source.names)
     return World(
-        environment.name,
+        name,
         source.shape,
         source.names,
         labels=lambda: source.state_labels or [],
@@ -313,7 +308,7 @@ def world_of(environment: Environment, source: Source | None = None) -> World:
     )
 
 
-def observed(source: ExternalSource, state: int) -> Any:
+def observed(source: Source, state: int) -> Any:
     """A discovered state as it was observed: text, numbers, tuples of them; others by label.
 
     Read from what is stored of it, so that it is the same after resuming.

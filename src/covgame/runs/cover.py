@@ -18,11 +18,12 @@ from covgame.planning import world_of
 from covgame.runs.coverage import Coverage
 from covgame.runs.playing import save_answer, to_the_end
 from covgame.runs.prior_data import AnyData, DataSource, count_prior_data, open_prior_data
-from covgame.runs.run import Source, care_of, create_folder
+from covgame.runs.run import create_folder, failure_policy_of
 from covgame.runs.validation import check_can_be_counted, check_can_be_shared, check_has_folder
 from covgame.sources.environments import Environment, as_environment
-from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap
+from covgame.sources.messages import WorkerPool
+from covgame.sources.source import Source
 from covgame.storage.folder import RunFolder
 from covgame.targets.discovered import SeenLabels
 from covgame.targets.resolve import (
@@ -141,6 +142,13 @@ def _say(sentence: str | None) -> None:
             sys.stderr.write(f"covgame: {sentence}\n")
 
 
+def worker_pool_of(settings: CoverConfig) -> WorkerPool | None:
+    """The workers that were asked for."""
+    if not settings.plays_in_team:
+        return None
+    return WorkerPool(settings.workers, settings.engine, settings.address)
+
+
 def start(
     env: Any,
     target: AnyTarget | None,
@@ -159,7 +167,10 @@ def start(
     if settings.play == "counts" and data is not None:
         raise BadInput("--from starts from episodes, and --play counts has none; use --play exact")
     source = environment.open(
-        settings.seed, keep_observations=settings.keep_observations, care=care_of(settings)
+        settings.seed,
+        keep_observations=settings.keep_observations,
+        failure_policy=failure_policy_of(settings),
+        workers=worker_pool_of(settings),
     )
     opened = open_prior_data(data, environment, source)
     request, asked = as_request(target), DEFAULT_TARGET if target is None else str(target)
@@ -189,8 +200,9 @@ def new_run(
     if settings.min_reach and environment.model is None:
         growth.rare = partial(rarely_reached, delta=settings.delta, min_reach=settings.min_reach)
         growth.left_out, unreachable = list(unreachable), []
-    if _looks_again(growth, source):
-        growth.second_look = SecondLook()
+    grows = growth.request is not None and not isinstance(growth.request, SeenLabels)
+    if grows and source.discovers_states and not source.is_driven:
+        growth.second_look = SecondLook()  # targets by label look for further states anyway
     model = environment.model
     how = {
         "stationary": source.stationary and not growth.needs_stages,
@@ -204,14 +216,3 @@ def new_run(
         environment, settings, source, game, growth, request,
         never_reached=unreachable, folder=folder,
     )  # fmt: skip
-
-
-def _looks_again(growth: Growth, source: Source) -> bool:
-    """Whether further states are looked for: where they are discovered.
-
-    Not with a ``Driver``, whose user ends the loop, nor for targets by label, which look anyway.
-    """
-    grows = growth.request is not None and not isinstance(growth.request, SeenLabels)
-    if not (grows and isinstance(source, ExternalSource) and source.discovers_states):
-        return False
-    return getattr(source.stepper, "plays", True)

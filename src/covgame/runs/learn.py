@@ -29,7 +29,7 @@ from covgame.runs.prior_data import (
     load_prior_data,
     open_prior_data,
 )
-from covgame.runs.run import Source, care_of, create_folder
+from covgame.runs.run import create_folder, failure_policy_of
 from covgame.runs.validation import (
     check_can_be_counted,
     check_has_confidence_sets,
@@ -37,9 +37,9 @@ from covgame.runs.validation import (
     check_possible,
 )
 from covgame.sources.environments import Environment, as_environment
-from covgame.sources.external import ExternalSource, Pay
 from covgame.sources.maps import AnyMap
-from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import Source
+from covgame.sources.stepped import RewardBounds
 from covgame.storage.folder import RunFolder
 from covgame.types import END, BoolHSA
 
@@ -254,10 +254,10 @@ def opened(
     source = environment.open(
         settings.seed,
         known=folder.load_states() if folder else None,
-        pay=pay_of(settings),
+        bounds=reward_bounds_of(settings),
         most_states=settings.most_states,
         keep_observations=settings.keep_observations,
-        care=care_of(settings, folder),
+        failure_policy=failure_policy_of(settings, folder),
     )
     check_has_confidence_sets(environment, source)
     datasets = [] if folder else open_prior_data(data, environment, source)
@@ -280,12 +280,12 @@ def opened(
 # -------------------------------------------------------------------------------- algorithms
 
 
-def pay_of(settings: LearnConfig) -> Pay | None:
+def reward_bounds_of(settings: LearnConfig) -> RewardBounds | None:
     """What an environment has to keep to, because the bounds rely on it."""
     if settings.command == "explore":
         return None
     certified, returns = settings.preset == "certified", settings.return_range
-    return Pay(settings.reward_range, returns[1] if certified and returns else None)
+    return RewardBounds(settings.reward_range, returns[1] if certified and returns else None)
 
 
 def algorithm_for(
@@ -340,7 +340,7 @@ def _certified(
 ) -> CertifiedExploration | CertifiedIdentification:
     """Algorithms that play until their certificate says enough."""
     model = environment.model
-    simulated = isinstance(source, SimulatedSource)
+    simulated = source.model is not None
     structure = known_structure(model, settings.most_successors, simulated=simulated)
     counts = Counts(source.shape, pooled=source.stationary and not settings.stage_dependent)
     # A model knows whether its stages are alike; of an environment that is supposed, and tested.
@@ -378,7 +378,7 @@ def _most_paid(settings: LearnConfig, model: TabularMDP | None, source: Source) 
     if settings.return_range is None:
         return None
     most = settings.return_range[1]
-    if model is not None and not isinstance(source, ExternalSource):
+    if model is not None and source.model is not None:
         pays = (model.rewards > 0).astype(np.float64)  # simulated rewards are 0 or 1
         possible = dp.highest_return(model.transitions, pays)
         if possible > most:
@@ -396,7 +396,7 @@ def _one_start(model: TabularMDP) -> bool:
 def _check_rewards(model: TabularMDP, settings: LearnConfig, source: Source) -> None:
     """Rewards have to lie in the range that the confidence sets are made for."""
     low, high = settings.reward_range
-    if isinstance(source, SimulatedSource):
+    if source.model is not None:
         _check_range_of_model(low, high)
     if (model.rewards < low).any() or (model.rewards > high).any():
         least, most = float(model.rewards.min()), float(model.rewards.max())

@@ -23,19 +23,17 @@ from covgame.mdp.families import FAMILIES
 from covgame.names import Names
 from covgame.pac.learnt import LearntModel
 from covgame.planning import world_of
-from covgame.runs.cover import compute_exact_bound, new_run
+from covgame.runs.cover import compute_exact_bound, new_run, worker_pool_of
 from covgame.runs.coverage import Coverage
 from covgame.runs.learn import opened
 from covgame.runs.pac_run import Exploration, Identification
 from covgame.runs.playing import replay, to_the_end
 from covgame.runs.prior_data import load_prior_data
-from covgame.runs.run import Run, care_of
+from covgame.runs.run import Run, failure_policy_of
 from covgame.runs.validation import check_can_be_shared
 from covgame.sources.environments import Environment, make
-from covgame.sources.external import ExternalSource
 from covgame.sources.maps import FUNCTION
-from covgame.sources.objects import Reading
-from covgame.sources.simulated import SimulatedSource
+from covgame.sources.objects import StateActionSpec
 from covgame.sources.states import CountedStates, DiscoveredStates, States
 from covgame.sources.steppers import AbsentStepper, Actions, Stepper
 from covgame.storage.folder import MODEL, NAMES, TARGET, RunFolder
@@ -231,7 +229,7 @@ def _open(
             run.restore(arrays)
     except BadInput as error:
         damaged = error
-    if isinstance(source, SimulatedSource):
+    if source.is_replayable:
         if damaged is not None and not resuming:
             again = f"covgame resume {folder.path} simulates it again"
             raise BadInput(f"{damaged}; restore it from a copy, or {again}")
@@ -245,7 +243,7 @@ def _open(
         recorded = steps.n_episodes
         if damaged is not None or run.n_episodes != recorded:
             run = begin()
-            shape = Shape(source.horizon, source.states.size, source.shape.actions)
+            shape = Shape(source.shape.horizon, source.states.size, source.shape.actions)
             episodes = RecordedEpisodes(steps, shape)
             replay(run, source, episodes, lambda told: on_recount(told, recorded))
         if damaged is not None:
@@ -315,8 +313,7 @@ def names_in(path: str | Path) -> Names:
         environment = environment_of(folder, code=code_named(folder.config))
         if environment.model is not None:
             return environment.model.names
-        source = environment.open(0, known=known)
-        return source.names if isinstance(source, ExternalSource) else Names()
+        return environment.open(0, known=known).names
     except BadInput:
         if known is None:
             raise
@@ -345,7 +342,8 @@ def _reopen_cover(
         settings.seed,
         known=folder.load_states(),
         keep_observations=settings.keep_observations,
-        care=care_of(settings, folder),
+        failure_policy=failure_policy_of(settings, folder),
+        workers=worker_pool_of(settings),
     )
     listed = listed_from(folder.read_document(TARGET), folder.database)
     unreachable: list[tuple[Row, float]] = [(row[:3], row[3]) for row in asked.unreachable]
@@ -438,10 +436,11 @@ def absent_environment(folder: RunFolder, why: str | None = None) -> Environment
             else CountedStates(size.states)
         )
         known_as = None if labels is None else tuple(labels)
-        return AbsentStepper(Actions(range(size.actions), known_as), plays=size.plays), numbered
+        actions = Actions(range(size.actions), known_as)
+        return AbsentStepper(actions, is_driven=not size.plays), numbered
 
     horizon = folder.config["horizon"]
-    return Environment(name, horizon, None, False, opener, Reading(**reading), absent=why)
+    return Environment(name, horizon, None, False, opener, StateActionSpec(**reading), absent=why)
 
 
 def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Environment:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy.typing as npt
 
 from covgame.config import RunConfig
-from covgame.episodes import Block
+from covgame.episodes import Block, Episode
 from covgame.errors import BadInput, CovgameError, EnvironmentFailed
 from covgame.failures import Failure, Failures
 from covgame.game.counts import Counts
@@ -29,18 +29,17 @@ from covgame.pac.tasks import Task
 from covgame.players.by_counts import MOST_EPISODES
 from covgame.rng import episode_seed
 from covgame.runs.prior_data import PriorData, write_prior_data
-from covgame.sources.environments import Care, Environment
-from covgame.sources.external import ExternalSource
-from covgame.sources.simulated import SimulatedSource
+from covgame.sources.environments import Environment
+from covgame.sources.source import Source
+from covgame.sources.stepped import FailurePolicy
 from covgame.storage.folder import MODEL, NAMES, REPORT, RunFolder, fresh_folder, names_text
 from covgame.storage.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.storage.reading import RecordedEpisode, RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisodes
     from covgame.storage.recorder import Recorder
 
-Source = SimulatedSource | ExternalSource
 Arrays = Mapping[str, npt.NDArray[Any]]
 StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "failed"]
 
@@ -178,9 +177,8 @@ class Run(ABC):
 
         Not all of them need be reachable.
         """
-        if self.environment.model is not None:
-            return self.environment.model.shape.states
-        return self.source.states.possible if isinstance(self.source, ExternalSource) else None
+        model = self.environment.model
+        return model.shape.states if model is not None else self.source.states.possible
 
     @property
     def stream(self) -> int:
@@ -197,7 +195,7 @@ class Run(ABC):
     @property
     def stream_name(self) -> str | None:
         """Names the random numbers of a simulated run; environments record a seed per episode."""
-        if not isinstance(self.source, SimulatedSource):
+        if self.source.model is None:
             return None
         kind = "cover" if self.ONE_TASK else "tasks"
         about = (self.environment.name, self.source.shape.hsa, kind, self.stream)
@@ -246,7 +244,7 @@ class Run(ABC):
     def _repr_html_(self) -> str:
         return facts_table(self.facts()) + self._further_html()
 
-    def episodes(self) -> Iterator[RecordedEpisode]:
+    def episodes(self) -> Iterator[Episode]:
         """The recorded episodes, one at a time; no more than a file of them is in memory.
 
         These are the episodes that the run itself has played, without data it started from.
@@ -331,20 +329,17 @@ class Run(ABC):
     def names(self) -> Names:
         """States and actions in the user's words."""
         model = self.environment.model
-        if model is not None:
-            return model.names
-        return self.source.names if isinstance(self.source, ExternalSource) else Names()
+        return model.names if model is not None else self.source.names
 
     @property
     def failures(self) -> Failures:
         """Episodes in which the environment failed."""
-        return self.source.failures if isinstance(self.source, ExternalSource) else Failures()
+        return self.source.failures
 
     @property
     def n_states(self) -> int:
         """How many states there are, or have been seen so far."""
-        source = self.source
-        return source.states.size if isinstance(source, ExternalSource) else source.shape.states
+        return self.source.states.size
 
     @property
     def records(self) -> bool:
@@ -411,13 +406,13 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         "horizon": environment.horizon,
         "model": None if environment.by_name or environment.model is None else MODEL,
         "by_name": environment.by_name,
-        **environment.reading.texts(),
+        **environment.spec.texts(),
     }
-    if isinstance(source, ExternalSource):
+    if source.model is None:
         about["size"] = {  # enough to read the data where the environment is not at hand
             "states": None if source.discovers_states else source.states.size,
-            "actions": len(source.stepper.actions),
-            "plays": getattr(source.stepper, "plays", True),
+            "actions": len(source.actions),
+            "plays": not source.is_driven,
             "possible": source.states.possible,
         }
         about |= source.spaces() if source.keeps_observations else {}
@@ -435,15 +430,15 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
     return run.folder
 
 
-def care_of(settings: RunConfig, folder: RunFolder | None = None) -> Care:
-    """How to deal with failures of an environment, and the failures that a run has recorded."""
+def failure_policy_of(settings: RunConfig, folder: RunFolder | None = None) -> FailurePolicy:
+    """What to do when the environment fails, and the failures in the folder of the run."""
     failures: list[Failure] = []
     if folder is not None and (failures := folder.load_failures()):
         from covgame.storage.reading import StepTables
 
         failures = folder.load_failures(StepTables(folder).n_episodes)
-    return Care(
-        settings.on_failure, settings.step_timeout, Failures(failures), isolate=settings.isolate
+    return FailurePolicy(
+        settings.on_failure, settings.step_timeout, settings.isolate, Failures(failures)
     )
 
 
@@ -461,7 +456,7 @@ def recorder_for(run: Run) -> Recorder | None:
             f"{run.folder.path} keeps observations of another space than those that "
             f"{run.environment.name} shows now"
         )
-    if run.source.repeats:
+    if run.source.is_replayable:
         return SimulatedRecorder(run.folder, horizon, run.n_episodes, run.arrays)
     return EpisodeRecorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
 
