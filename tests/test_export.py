@@ -269,7 +269,7 @@ def test_older_steps_have_no_seed(here: Path) -> None:
     ("to", "out", "said"),
     [
         ("parquet", "x", "choose minari, csv"),
-        ("csv", "", "--out is empty"),
+        ("csv", "", "out is empty"),
         ("minari", "lake", "not a Minari id"),
         ("minari", "a b-v0", "not a Minari id"),
         ("minari", "a//b-v0", "not a Minari id"),

@@ -306,7 +306,9 @@ def test_a_page_needs_no_code_of_the_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert "not_asked_for" not in sys.modules
     data = data_in((tmp_path / "run" / "report.html").read_text())
     assert data["state_map"]["labels"] == ["here", "there"]
-    assert data["command"].startswith("covgame cover py:not_asked_for:Corner --horizon 3 --target")
+    assert data["command"].startswith(
+        "covgame cover py:not_asked_for:Corner --target uniform:1/pair"
+    )
 
 
 # ------------------------------------------------------------------------ the command
