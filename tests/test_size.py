@@ -19,8 +19,8 @@ from covgame.players.plain import PlainGame
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.sources import external
-from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.stepped import SteppedSource
 from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
 from tests.test_cli import covgame
@@ -148,7 +148,7 @@ def test_memory_grows_in_the_middle_of_an_episode(
     for kind in (FollowingGame, PlainGame):
         monkeypatch.setattr("covgame.players.stepped.following_game", kind)
         run = start(cg.make(Ring, 7), text, CoverConfig())
-        assert isinstance(run.source, ExternalSource)
+        assert isinstance(run.source, SteppedSource)
         player = SteppedPlayer(run.game, run.source, run.growth)
         while not run.done:
             player.play(5)
