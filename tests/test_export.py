@@ -105,7 +105,7 @@ def test_csv_has_no_formulas(here: Path) -> None:
     assert set(read.names.actions or ()) == set(Formulas.actions)
     assert read.covered
     again = cg.audit("steps.csv", "uniform:9/pair", env=Formulas, columns=columns)
-    assert (again.evidence.apart.visits.sum(axis=0) > 0).sum() == 3 * len(FORMULAS)
+    assert (again.combined.apart.visits.sum(axis=0) > 0).sum() == 3 * len(FORMULAS)
 
 
 def test_csv_has_no_formulas_among_texts_that_were_kept() -> None:
@@ -269,7 +269,7 @@ def test_older_steps_have_no_seed(here: Path) -> None:
     ("to", "out", "said"),
     [
         ("parquet", "x", "choose minari, csv"),
-        ("csv", "", "--out is empty"),
+        ("csv", "", "out is empty"),
         ("minari", "lake", "not a Minari id"),
         ("minari", "a b-v0", "not a Minari id"),
         ("minari", "a//b-v0", "not a Minari id"),
