@@ -172,10 +172,7 @@ class Audit:
     @cached_property
     def at_least(self) -> float:
         """A quick lower bound on the episodes for what is missing."""
-        return self._quick(self.asked.more, self._within & (self.asked.more > 0))
-
-    def _quick(self, counts: FloatArray, wanted: BoolArray) -> float:
-        part = self.target.remainder(wanted, counts)
+        part = self.target.remainder(self._within & (self.asked.more > 0), self.asked.more)
         if not len(part):
             return 0.0
         return dual_bound(self.combined.kernel, part, np.ones(len(part)))

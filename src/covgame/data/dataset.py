@@ -90,7 +90,8 @@ class Numbering:
             return cls(CountedStates(shape.states), shape.actions, 0, source.model.names, cuts)
         actions = source.stepper.actions
         first = actions.values[0] if isinstance(actions.values, range) else 0
-        return cls(source.states, len(actions), first, source.names, cuts)
+        names = source.names if environment.model is None else environment.model.names
+        return cls(source.states, len(actions), first, names, cuts)
 
 
 class Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from covgame.data.asked import Asked
 from covgame.data.combined_counts import CombinedCounts
 from covgame.names import Names
 from covgame.planning import number
+from covgame.report.view import listed
 from covgame.types import ANY, IntArray
 
 
@@ -92,7 +93,7 @@ def _of_state(combined: CombinedCounts, asked: Asked, rows: IntArray) -> list[Ga
     if untried:
         actions = dict.fromkeys(target.rows[untried, 2].tolist())
         tried = "never tried" if len(actions) == 1 else "were never tried"
-        what = f"{_listed(_called(combined.names, a) for a in actions)} {tried}"
+        what = f"{listed([_called(combined.names, a) for a in actions])} {tried}"
         found.append(Gap(where, what, float(missing[untried].sum()), len(untried)))
     return found
 
@@ -104,7 +105,7 @@ def _too_rarely(names: Names, asked: Asked, parts: list[IntArray], where: str) -
     target, rows = asked.target, np.concatenate(parts)
     wanted, missing = target.counts[rows], asked.missing[rows]
     had = zip(target.rows[rows, 2].tolist(), (wanted - missing).tolist(), strict=True)
-    each = _listed(f"{_called(names, action)} ({number(tried)})" for action, tried in had)
+    each = listed([f"{_called(names, action)} ({number(tried)})" for action, tried in had])
     what = f"tried fewer than {number(float(wanted[0]))} times: {each}"
     return Gap(where, what, float(missing.sum()), len(rows))
 
@@ -159,12 +160,6 @@ def _called(names: Names, action: int) -> str:
     return f"{names.action(action)!r}" if names.actions is not None else names.action(action)
 
 
-def _listed(words: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    listed = list(words)
-    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
-
-
 def _stages(stages: IntArray | Sequence[int]) -> str:
     """``stage 3``, ``stages 2 to 5 and 9``."""
     numbers = sorted(set(np.asarray(stages).tolist()))
@@ -175,4 +170,4 @@ def _stages(stages: IntArray | Sequence[int]) -> str:
         else:
             spans.append([one, one])
     words = [str(low) if low == high else f"{low} to {high}" for low, high in spans]
-    return f"stage{'s' if len(numbers) > 1 else ''} {_listed(words)}"
+    return f"stage{'s' if len(numbers) > 1 else ''} {listed(words)}"

@@ -485,7 +485,7 @@ def _coverage_figures(run: Coverage, minimum: Minimum | None) -> list[Figure]:
     if minimum is not None:
         note = minimum.name
         if minimum.lower and run.covered:
-            note = f"{note}; this run: {run.n_episodes / minimum.lower:.3f} times as many"
+            note = f"{note}; this run: {run.n_episodes / minimum.lower:.3f} times"
         figures.append(Figure("minimum on average", number(minimum.lower), note))
     possible = run.states_possible
     if run.environment.model is None and (run.source.discovers_states or possible is not None):
@@ -508,7 +508,8 @@ def _visits(run: Coverage) -> list[Table]:
     if model is None or model.names.grid is None or model.names.grid[1] > WIDEST_MAP:
         return []
     visits = run.counts.visits.sum(axis=(0, 2)).reshape(model.names.grid)
-    rows = [[f"{count:,}" if count else "." for count in row] for row in visits.tolist()]
+    width = len(f"{visits.max():,}")
+    rows = [[f"{f'{n:,}' if n else '.':>{width}}" for n in row] for row in visits.tolist()]
     title = "Visits (all stages and actions)"
     return [Table("visits", title, "", [], rows, numeric=visits.shape[1])]
 

@@ -151,10 +151,13 @@ def table(
     numeric: int = 1,
     wide: bool = False,
 ) -> Table:
-    """A table of at most ``most`` rows; the note is left out if there are none."""
-    shown = [list(row) for row in rows[:most]]
-    more = len(rows) - len(shown)
-    return Table(name, title, note if rows else "", list(heads), shown, more, empty, numeric, wide)
+    """A table of at most ``most`` rows, without columns that are empty in all of them."""
+    kept = [c for c in range(len(heads)) if not rows or any(row[c] for row in rows)]
+    numeric = sum(c < numeric for c in kept)
+    shown = [[row[c] for c in kept] for row in rows[:most]]
+    named = [heads[c] for c in kept]
+    more, note = len(rows) - len(shown), note if rows else ""
+    return Table(name, title, note, named, shown, more, empty, numeric, wide)
 
 
 def assumed(assumptions: Sequence[str]) -> Facts:

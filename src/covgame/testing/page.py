@@ -57,10 +57,9 @@ def session_view(outcomes: Sequence[Outcome]) -> View:
 
 def _tables(one: Outcome, place: int) -> Iterable[Table]:
     def about(title: str, heads: list[str], rows: list[list[str]], numeric: int = 1) -> Table:
-        name = f"{place}-{title.lower().replace(' ', '-')}"
-        return table(
-            name, f"{one.name}: {title}", heads, rows, most=MOST_ROWS, numeric=numeric, wide=True
-        )
+        name, wide = f"{place}-{title.replace(' ', '-')}", len(heads) > 2
+        title = f"{one.name}: {title}"
+        return table(name, title, heads, rows, most=MOST_ROWS, numeric=numeric, wide=wide)
 
     yield about(
         "failures",
