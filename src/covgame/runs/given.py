@@ -114,7 +114,7 @@ def count_given(
     """What they come to; ``stage_free`` where the run does not tell stages apart."""
     if not opened:
         return []
-    from covgame.data.fitting import check_fits
+    from covgame.data.model_check import check_fits
 
     given = [_given(one, shape, stage_free=stage_free) for one in opened]
     model = environment.model
