@@ -303,7 +303,11 @@ def test_numbers_of_an_environment_that_counts_its_states(tmp_path: Path) -> Non
 # ------------------------------------------------------------------------------ bad data
 
 BAD: list[tuple[str, Columns, str]] = [
-    ("no action", without(SMALL, "action"), r"s.parquet has no column action; say --columns"),
+    (
+        "no action",
+        without(SMALL, "action"),
+        r"s.parquet has no column action; say columns action=NAME",
+    ),
     ("no state", without(SMALL, "state"), r"s.parquet has no column state"),
     (
         "no ends",

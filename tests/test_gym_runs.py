@@ -152,7 +152,7 @@ def test_without_a_table_only_what_is_seen_can_be_asked_for() -> None:
         cg.cover(env, "proportional:5")
     with pytest.raises(BadInput, match="as they appear"):
         cg.cover(env, cg.cells([(0, 0, 0, 1)]))
-    with pytest.raises(BadInput, match="min-reach"):
+    with pytest.raises(BadInput, match="min_reach"):
         cg.cover(env, "uniform:5", min_reach=0.1)
     with pytest.raises(UnknownModel):
         cg.plan(env, "uniform:5")

@@ -478,10 +478,14 @@ def test_messages_carry_more_where_steps_are_cheap() -> None:
     ("env", "how", "words"),
     [
         ("chain", {"workers": 2}, "simulated"),
-        ("py:team_worlds:Rooms", {"workers": 0}, "--workers is a whole number"),
-        ("py:team_worlds:Rooms", {"workers": 2, "min_reach": 0.1}, "--min-reach"),
-        ("py:team_worlds:Rooms", {"workers": 2, "play": "lazy"}, "leave out --play lazy"),
-        ("py:team_worlds:Rooms", {"address": "auto"}, "say --engine ray"),
+        ("py:team_worlds:Rooms", {"workers": 0}, "workers should be greater than or equal to 1"),
+        ("py:team_worlds:Rooms", {"workers": 2, "min_reach": 0.1}, "min_reach"),
+        (
+            "py:team_worlds:Rooms",
+            {"workers": 2, "play": "lazy"},
+            'play="lazy" cannot be combined with workers',
+        ),
+        ("py:team_worlds:Rooms", {"address": "auto"}, 'add engine="ray"'),
     ],
 )
 def test_what_workers_cannot_do_is_said(env: str, how: dict[str, Any], words: str) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from covgame.arrays import sum_by_index
+from covgame.data.combined_counts import CombinedCounts
 from covgame.data.dataset import Dataset
-from covgame.data.evidence import Evidence
 from covgame.errors import BadInput
 from covgame.memory import require_room
 from covgame.names import Names
@@ -91,29 +91,29 @@ class Shortfall:
         return order[: np.count_nonzero(self.missing)]
 
 
-def shortfall_of(evidence: Evidence, request: Request | Target) -> Shortfall:
+def shortfall_of(combined: CombinedCounts, request: Request | Target) -> Shortfall:
     """How much of a target is missing; without a known model it is about what was seen."""
     if isinstance(request, Uniform) and request.per == "transition":
-        return _of_transitions(evidence, request.count)
-    environment, model = evidence.environment, evidence.model
+        return _of_transitions(combined, request.count)
+    environment, model = combined.environment, combined.model
     if environment is not None and model is not None:
         world = world_of(environment)
     else:
-        world = World("the data", evidence.shape, evidence.names, learnt=lambda: evidence.kernel)
+        world = World("the data", combined.shape, combined.names, learnt=lambda: combined.kernel)
     resolved = resolve(request, world)
     target, discovered = resolved.target, resolved.discovered
     if discovered is not None:
         if isinstance(discovered, SeenGroups):
             discovered = SeenGroups(discovered.groups, discovered.count, tries=0)
-        target = discovered.grown(target, Seen(evidence.apart, evidence.seen))
-    missing = np.maximum(target.counts - target.collected(evidence.apart.visits), 0.0)
+        target = discovered.grown(target, Seen(combined.apart, combined.seen))
+    missing = np.maximum(target.counts - target.collected(combined.apart.visits), 0.0)
     return Shortfall(target, missing, missing)
 
 
-def _of_transitions(evidence: Evidence, count: float) -> Shortfall:
+def _of_transitions(combined: CombinedCounts, count: float) -> Shortfall:
     """Every transition that can happen, or was seen; and every action of what was seen."""
-    environment, model, shape = evidence.environment, evidence.model, evidence.shape
-    counts = evidence.apart
+    environment, model, shape = combined.environment, combined.model, combined.shape
+    counts = combined.apart
     wanted: PossibleMoves | None = None
     last_step = True
     if environment is not None and model is not None:
@@ -122,7 +122,7 @@ def _of_transitions(evidence: Evidence, count: float) -> Shortfall:
     moves = Moves.of(counts, wanted)
     lacking = moves.missing(count)
     if wanted is None:
-        anywhere = np.logical_or.reduce(evidence.seen, axis=0)
+        anywhere = np.logical_or.reduce(combined.seen, axis=0)
         pairs = np.flatnonzero(np.repeat(anywhere, shape.actions))
     else:
         pairs = np.unique(wanted.pair)

@@ -29,11 +29,11 @@ from covgame.pac.error_bounds import Range, best_policy, reward_free
 from covgame.pac.homogeneity import TRUNCATED, difference, share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
+from covgame.report.view import assumed
 from covgame.runs.certificates import data_hash
 from covgame.runs.learn import known_structure
 from covgame.runs.prior_data import PriorData, load_prior_data
 from covgame.runs.resume import environment_of, load
-from covgame.runs.text import assumed_facts
 from covgame.storage.folder import CERTIFICATE, TARGET, RunFolder
 from covgame.storage.state import Arrays, counts_from, fitting, target_from
 from covgame.storage.trust import resume_command
@@ -78,7 +78,7 @@ class Checked:
         ]
         if self.delta is not None:
             facts.append(("wrong", f"with probability {self.delta:g} at most"))
-        return facts + assumed_facts(self.assumptions)
+        return [*facts, *assumed(self.assumptions)]
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts())

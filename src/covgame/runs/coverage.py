@@ -30,8 +30,7 @@ from covgame.planning import episodes
 from covgame.runs import lower_bound
 from covgame.runs.lower_bound import Kind, LowerBound
 from covgame.runs.prior_data import PriorData
-from covgame.runs.run import Arrays, Outlook, Run, StopReason
-from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
+from covgame.runs.run import Arrays, Run, StopReason
 from covgame.sources.source import Source
 from covgame.storage.folder import TARGET
 from covgame.storage.state import fitting, game_arrays, restore_game, target_from
@@ -399,23 +398,6 @@ class Coverage(Run):
     def _action_mask(self) -> dict[str, int] | None:
         masked = self.masked_pairs
         return None if masked is None else {"excluded": masked[0], "pairs": masked[1]}
-
-    def to_text(self) -> str:
-        return coverage_text(self)
-
-    def facts(self) -> list[tuple[str, str]]:
-        return coverage_facts(self)
-
-    def _further_html(self) -> str:
-        return missing_html(self)
-
-    def outlook(self) -> Outlook:
-        return coverage_outlook(self)
-
-    def _figure(self) -> Any:
-        from covgame.report.runs import coverage_figure
-
-        return coverage_figure(self)
 
     def __repr__(self) -> str:
         state = "covered" if self.covered else f"{len(self.uncovered)} rows open"

@@ -196,7 +196,7 @@ def to_the_end(
 def _told(progress: Callable[[AnyRun], None] | bool | None) -> Iterator[Callable[[AnyRun], None]]:
     """Who is told after every block: a bar, somebody's function, nobody."""
     if progress is True:
-        from covgame.runs.watching import display
+        from covgame.report.progress import display
 
         with display() as show:
             yield show
@@ -214,7 +214,7 @@ def updated_page(run: Run, *, wanted: bool) -> Iterator[Callable[[Run], None]]:
     if not wanted:
         yield lambda run: None
         return
-    from covgame.report.updates import page_updates
+    from covgame.report.html import page_updates
 
     with page_updates(run) as update:
         yield update

@@ -118,7 +118,7 @@ def count_prior_data(
     """Count the datasets; ``stage_free`` if the run does not distinguish stages."""
     if not opened:
         return []
-    from covgame.data.fitting import check_fits
+    from covgame.data.model_check import check_fits
 
     given = [_given(one, shape, stage_free=stage_free) for one in opened]
     model = environment.model

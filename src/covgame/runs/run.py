@@ -24,7 +24,6 @@ from covgame.errors import BadInput, CovgameError, EnvironmentFailed
 from covgame.failures import Failure, Failures
 from covgame.game.counts import Counts
 from covgame.names import Names
-from covgame.notebook import facts_table
 from covgame.pac.tasks import Task
 from covgame.players.by_counts import MOST_EPISODES
 from covgame.rng import episode_seed
@@ -45,14 +44,6 @@ StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "fail
 
 GIVEN_STREAM = 5
 """The stream of random numbers that gives every set of given data its own seed."""
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """How far a run is, for whoever waits for it."""
-
-    share: float | None  # of the work, None if nobody can tell
-    words: str
 
 
 @dataclass(eq=False)
@@ -121,22 +112,6 @@ class Run(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The JSON answer."""
 
-    @abstractmethod
-    def to_text(self) -> str:
-        """The run as a page for a terminal."""
-
-    @abstractmethod
-    def facts(self) -> list[tuple[str, str]]:
-        """What there is to say, as (label, value) lines for people."""
-
-    @abstractmethod
-    def outlook(self) -> Outlook:
-        """How far it is, while it is played."""
-
-    @abstractmethod
-    def _figure(self) -> Any:
-        """The run as a matplotlib figure."""
-
     # ------------------------------------------------------------ what some of them have to say
 
     @property
@@ -164,10 +139,6 @@ class Run(ABC):
     def answer(self) -> dict[str, Any]:
         """What is saved as the result: the JSON answer, as far as it is known at once."""
         return self.to_dict()
-
-    def _further_html(self) -> str:
-        """What a notebook shows below the facts."""
-        return ""
 
     # -------------------------------------------------------------------------- what all have
 
@@ -207,9 +178,10 @@ class Run(ABC):
         With a ``path`` a file is written, whose ending says the format (svg, png, pdf); without one
         the matplotlib figure is returned, which a notebook shows.
         """
-        from covgame.report.figures import shown_or_saved
+        from covgame.report.figures import shown_or_saved, view_figure
+        from covgame.report.runs import figure_view
 
-        return shown_or_saved(type(self)._figure, self, path)
+        return shown_or_saved(lambda run: view_figure(figure_view(run)), self, path)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the run as one HTML page, which needs no network and no other file.
@@ -230,7 +202,7 @@ class Run(ABC):
             'report.html'
         """
         from covgame.report.html import write_page
-        from covgame.report.run_page import page_of
+        from covgame.report.runs import page_of
 
         return write_page(page_of(self), self.report_path if path is None else Path(path))
 
@@ -241,8 +213,18 @@ class Run(ABC):
             raise BadInput("this run has no folder; say where to write it: run.report(path)")
         return self.folder.path / REPORT
 
+    def to_text(self) -> str:
+        """The run as text for a terminal."""
+        from covgame.report.runs import summary_of
+        from covgame.report.text import as_text
+
+        return as_text(summary_of(self))
+
     def _repr_html_(self) -> str:
-        return facts_table(self.facts()) + self._further_html()
+        from covgame.report.runs import summary_of
+        from covgame.report.text import as_notebook
+
+        return as_notebook(summary_of(self))
 
     def episodes(self) -> Iterator[Episode]:
         """The recorded episodes, one at a time; no more than a file of them is in memory.

@@ -39,7 +39,7 @@ KnownStates = tuple[list[str], list[str] | None]
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """An environment to play. Plans and reports use its model if it is known; learners do not."""
+    """An environment to play. Plans and reports use its model, if known; learners never do."""
 
     name: str
     horizon: int

@@ -78,7 +78,7 @@ class AbsentStepper(Stepper):
 
 
 def innermost(env: Any) -> Any:
-    """The environment without its wrappers; objects may have spaces and be no ``gymnasium.Env``."""
+    """The environment without its wrappers, if it has any."""
     return getattr(env, "unwrapped", env)
 
 
