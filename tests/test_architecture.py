@@ -71,7 +71,6 @@ HEAVY = {
     "numba": {"kernels/jit.py"},
     "gymnasium": {
         "sources/gymnasium_envs.py",
-        "sources/spaces.py",
         "sources/observations.py",
         "data/to_minari.py",
     },
@@ -83,7 +82,7 @@ HEAVY = {
         "data/tables.py",
         "data/to_csv.py",
     },
-    "ray": {"workers/on_ray.py"},
+    "ray": {"sources/ray.py"},
     "hypothesis": {"testing/hypothesis_inside.py", "testing/hypothesis_machines.py"},
     "pytest": set(),
     "rich": {"report/progress.py"},

@@ -12,8 +12,8 @@ from gymnasium import spaces
 
 import covgame as cg
 from covgame.report.runs import page_of
+from covgame.sources.gymnasium_envs import MOST_COUNTED, states_of
 from covgame.sources.maps import state_map
-from covgame.sources.spaces import MOST_COUNTED, states_of
 from tests.test_cli import covgame
 
 CAR = ("gym:MountainCar-v0", "uniform:1/pair")

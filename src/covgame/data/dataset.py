@@ -21,9 +21,9 @@ from covgame.jsonfile import check_content, is_file, is_folder
 from covgame.memory import require_room
 from covgame.names import Names, closest
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
-from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.sources.source import Source
+from covgame.sources.states import DiscoveredStates, States
 from covgame.storage.folder import DATABASE, EPISODES, RunFolder
 from covgame.types import Shape
 
@@ -81,14 +81,11 @@ class Numbering:
         return cls.of_source(environment.open(0), environment)
 
     @classmethod
-    def of_source(cls, source: Any, environment: Environment) -> Numbering:
+    def of_source(cls, source: Source, environment: Environment) -> Numbering:
         """That of a source that is being played: what is new to it gets its next numbers."""
         # A table shows no cuts, and an environment with one is not played beyond its time limit.
         cuts = environment.model is None
-        if not isinstance(source, ExternalSource):
-            shape = source.shape
-            return cls(CountedStates(shape.states), shape.actions, 0, source.model.names, cuts)
-        actions = source.stepper.actions
+        actions = source.actions
         first = actions.values[0] if isinstance(actions.values, range) else 0
         names = source.names if environment.model is None else environment.model.names
         return cls(source.states, len(actions), first, names, cuts)

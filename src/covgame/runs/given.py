@@ -22,8 +22,8 @@ from covgame.types import IntArray, Shape
 if TYPE_CHECKING:
     from covgame.data.dataset import Dataset
     from covgame.data.steps import Steps
-    from covgame.runs.run import Source
     from covgame.sources.environments import Environment
+    from covgame.sources.source import Source
     from covgame.storage.config import GivenFile
 
 AnyData = str | Path | Sequence[str | Path]

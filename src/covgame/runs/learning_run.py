@@ -27,7 +27,6 @@ from covgame.runs.algorithms import Explorer, Identifier
 from covgame.runs.claims import best_policy_claim, reward_free_claim, write_certificate
 from covgame.runs.given import Given
 from covgame.runs.run import Arrays, Run, StopReason
-from covgame.sources.simulated import SimulatedSource
 from covgame.storage.folder import CERTIFICATE
 from covgame.storage.state import counts_arrays, game_arrays, restore_counts, restore_game
 from covgame.targets.target import Target
@@ -100,7 +99,7 @@ class LearningRun(Run):
         return assumptions_of_claim(
             learner.counts.shape,
             learner.structure,
-            simulated=isinstance(self.source, SimulatedSource),
+            simulated=self.source.model is not None,
             pooled=learner.counts.pooled,
             stages=learner.stages,
             rewards=learner.range if isinstance(learner, CertifiedIdentification) else None,
@@ -183,7 +182,7 @@ class LearningRun(Run):
     def by_counts(self) -> bool:
         if self.settings.play is not None:
             return self.settings.play == "counts"
-        simulated = isinstance(self.source, SimulatedSource)
+        simulated = self.source.model is not None
         return simulated and self.settings.preset == "paper" and not self.settings.prune
 
     @property

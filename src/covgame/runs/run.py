@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy.typing as npt
 
 from covgame.config import RunConfig
-from covgame.episodes import Block
+from covgame.episodes import Block, Episode
 from covgame.errors import BadInput, CovgameError, EnvironmentFailed
 from covgame.failures import Failures
 from covgame.game.counts import Counts
@@ -27,16 +27,14 @@ from covgame.players.by_counts import MOST_EPISODES
 from covgame.rng import episode_seed
 from covgame.runs.given import Given
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
-from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import Source
 from covgame.storage.folder import REPORT, RunFolder
 from covgame.storage.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.storage.reading import RecordedEpisode, RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisodes
 
-Source = SimulatedSource | ExternalSource
 Arrays = Mapping[str, npt.NDArray[Any]]
 StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "failed"]
 
@@ -146,9 +144,8 @@ class Run(ABC):
 
         Not all of them need be reachable.
         """
-        if self.environment.model is not None:
-            return self.environment.model.shape.states
-        return self.source.states.possible if isinstance(self.source, ExternalSource) else None
+        model = self.environment.model
+        return model.shape.states if model is not None else self.source.states.possible
 
     @property
     def stream(self) -> int:
@@ -165,7 +162,7 @@ class Run(ABC):
     @property
     def stream_name(self) -> str | None:
         """Names the random numbers of a simulated run; environments record a seed per episode."""
-        if not isinstance(self.source, SimulatedSource):
+        if self.source.model is None:
             return None
         kind = "cover" if self.ONE_TASK else "tasks"
         about = (self.environment.name, self.source.shape.hsa, kind, self.stream)
@@ -225,7 +222,7 @@ class Run(ABC):
 
         return as_notebook(summary_of(self))
 
-    def episodes(self) -> Iterator[RecordedEpisode]:
+    def episodes(self) -> Iterator[Episode]:
         """The recorded episodes, one at a time; no more than a file of them is in memory.
 
         These are the episodes that the run itself has played, without data it started from.
@@ -310,20 +307,17 @@ class Run(ABC):
     def names(self) -> Names:
         """States and actions in the user's words."""
         model = self.environment.model
-        if model is not None:
-            return model.names
-        return self.source.names if isinstance(self.source, ExternalSource) else Names()
+        return model.names if model is not None else self.source.names
 
     @property
     def failures(self) -> Failures:
         """Episodes in which the environment failed."""
-        return self.source.failures if isinstance(self.source, ExternalSource) else Failures()
+        return self.source.failures
 
     @property
     def n_states(self) -> int:
         """How many states there are, or have been seen so far."""
-        source = self.source
-        return source.states.size if isinstance(source, ExternalSource) else source.shape.states
+        return self.source.states.size
 
     @property
     def records(self) -> bool:
