@@ -9,10 +9,9 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from covgame.episodes import Episode, as_block
+from covgame.episodes import as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
 from covgame.pac.tasks import Task
@@ -122,7 +121,8 @@ def _blocks_of(
 ) -> Generator[None]:
     """Play block after block, and write each down."""
     if recorder and isinstance(player, SteppedPlayer | PolicyStepped | BatchedPlayer):
-        player.note = partial(_note, run, recorder)
+        note, offset = recorder.note, run.number_of(0)
+        player.note = lambda number, episode: note(offset + number, episode)
     size = FIRST_BLOCK
     while not (task.over or run.budget_left == 0 or interruption.requested):
         began = time.monotonic()
@@ -162,11 +162,6 @@ def _let_go(run: Run) -> None:
     if isinstance(run.source, ExternalSource):
         run.source.set_aside = run.source.failures.add
         run.source.close()
-
-
-def _note(run: Run, recorder: Recorder, number: int, episode: Episode) -> None:
-    """Have an episode written down as soon as it is over."""
-    recorder.note(run.number_of(number), episode)
 
 
 def next_size(episodes: int, seconds: float) -> int:
