@@ -31,7 +31,7 @@ from covgame.workers.local import LocalTeam
 from covgame.workers.messages import Job, Lost, NewStates, Report, Stop
 from covgame.workers.numbering import Numbering
 from covgame.workers.on_ray import RayTeam
-from covgame.workers.player import PLAYED_PER_WORKER, TeamPlayer
+from covgame.workers.player import TeamPlayer, loss_share
 from covgame.workers.sizing import MOST_EACH, Pace
 from covgame.workers.worker import Recipe, Worker
 from tests.rooms import whatever_is_said
@@ -278,7 +278,8 @@ def test_workers_plan_on_copies_that_hear_of_all_episodes() -> None:
     most = 0
     while not player._over():
         player.play(1)
-        assert len(team.waiting) <= 1 + run.game.counts.n_episodes // PLAYED_PER_WORKER
+        may_be_lost = loss_share(3) * run.game.counts.n_episodes - player.lost
+        assert len(team.waiting) <= 1 + max(0.0, may_be_lost)
         most = max(most, len(team.waiting))
     assert most == 2  # the third is being played
     assert all(job.policy is None for _, job in team.jobs)
