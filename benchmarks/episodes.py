@@ -26,7 +26,7 @@ from covgame.game.game import Game, rounds
 from covgame.game.presets import default_game, paper_game
 from covgame.players.compiled import WaitingPlayer
 from covgame.runs.cover import start
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.runs.saving import create_folder
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.reaching import drop_rarely_reached

@@ -20,7 +20,7 @@ from covgame.game.counts import Counts
 from covgame.players.policies import PolicyCompiled
 from covgame.runs.cover import start
 from covgame.runs.given import Given
-from covgame.runs.playing import to_the_end
+from covgame.runs.loop import to_the_end
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import Policy
 

@@ -15,9 +15,9 @@ from scipy.stats import chi2
 import covgame as cg
 from covgame.errors import BadInput, TooLarge
 from covgame.game.adversary import MissingOnly, TargetAware, WeightedMajority
-from covgame.game.batches import plan_batch
 from covgame.game.counts import Counts
 from covgame.game.game import Game, rounds
+from covgame.game.in_flight import plan_batch
 from covgame.game.planner import OptimisticPlanner, PaperOptimism
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp import dp

@@ -22,7 +22,7 @@ from covgame.game.presets import default_game
 from covgame.players.compiled import CompiledGame
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request

@@ -23,8 +23,8 @@ import pytest
 import covgame as cg
 from covgame.data.dataset import open_data
 from covgame.errors import BadInput, CovgameWarning, StorageFailed
+from covgame.runs.loop import to_the_end
 from covgame.runs.opening import take_up
-from covgame.runs.playing import to_the_end
 from covgame.storage import database, files, folder
 from covgame.storage.database import Writer
 from covgame.storage.recorder import EpisodeRecorder

@@ -18,8 +18,8 @@ from covgame.game.progress import Progress
 from covgame.runs import watching
 from covgame.runs.cover import start
 from covgame.runs.learn import start as start_learning
+from covgame.runs.loop import play
 from covgame.runs.opening import take_up
-from covgame.runs.playing import play
 from covgame.runs.run import Outlook, Run
 from tests.rundb import drop_arrays
 

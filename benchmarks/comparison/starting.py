@@ -12,8 +12,8 @@ from covgame.baselines.nearest_untried import NearestUntried, OfTarget
 from covgame.baselines.peer import Peer
 from covgame.game.adversary import Adversary
 from covgame.game.counts import Counts
+from covgame.game.custom_players import custom_game_named
 from covgame.game.game import Game
-from covgame.game.own import with_own
 from covgame.game.planner import Optimism, OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
@@ -95,7 +95,7 @@ def play_own(name: str) -> Start:
 
     def start(model: TabularMDP, target: Target, seed: int) -> Player:
         ours = default_game(target, pooled=model.transitions.stationary)
-        return PlainPlayer(with_own(ours, name), SimulatedSource(model, seed))
+        return PlainPlayer(custom_game_named(ours, name), SimulatedSource(model, seed))
 
     return start
 

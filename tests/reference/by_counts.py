@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from covgame.game.batches import plan_batch
 from covgame.game.counts import CountedVisits
 from covgame.game.game import Game
+from covgame.game.in_flight import plan_batch
 from covgame.mdp.model import TabularMDP
 from covgame.players.by_counts import (
     GROWTH,

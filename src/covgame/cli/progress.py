@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from covgame.cli.messages import say
 from covgame.planning import number
-from covgame.runs.playing import play, updated_page
+from covgame.runs.loop import play, updated_page
 from covgame.runs.run import Outlook, Run
 from covgame.runs.watching import Lines, display
 

@@ -8,8 +8,8 @@ import time
 
 from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
-from covgame.game.batches import plan_batch
 from covgame.game.game import EpisodeSource, Game
+from covgame.game.in_flight import plan_batch
 from covgame.players.compiled import inner_game
 from covgame.types import Policy
 

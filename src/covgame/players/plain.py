@@ -6,7 +6,6 @@ What compiled code does not know is played here: the same game, only slower.
 from __future__ import annotations
 
 from covgame.episodes import Block, Episode, as_block
-from covgame.game import own
 from covgame.game.game import EpisodeSource, Game
 from covgame.types import FloatArray, Policy
 
@@ -39,7 +38,7 @@ class PlainGame:
 
     def tell(self, episode: Episode) -> None:
         """``Game.tell``."""
-        own.tell(self.game, episode)
+        self.game.tell(episode)
 
     def bind(self) -> None:
         """Nothing to do: it always looks at the game itself."""
@@ -62,6 +61,6 @@ class PlainPlayer:
         played: list[Episode] = []
         while len(played) < episodes and not game.covered:
             episode = self.source.play(game.ask(), game.counts.n_episodes, game.revise)
-            own.tell(game, episode)
+            game.tell(episode)
             played.append(episode)
         return as_block(first, played)

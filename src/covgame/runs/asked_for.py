@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from covgame.errors import BadInput
-from covgame.game.avoiding import cut_off, without
 from covgame.game.counts import Counts
+from covgame.game.excluded_actions import coverable_rows, cut_off_rows
 from covgame.game.game import Game
 from covgame.game.growing import Growing, LeftOut, Moves, SeenLabels, SeenRows, SeenTransitions
 from covgame.game.presets import default_game
@@ -188,10 +188,10 @@ def _without_avoided(
     """What does not need an avoided action: neither to be there, nor to get there."""
     if allowed is None or not avoided.any():
         return target
-    target = without(target, avoided)
+    target = target.keep(coverable_rows(target, avoided))
     game = default_game(target, pooled=counts.pooled, allowed=allowed)
     game.counts, game.collected = counts, target.collected(counts.visits)
-    return target.keep(~cut_off(game, allowed))
+    return target.keep(~cut_off_rows(game, allowed))
 
 
 def _allowed(

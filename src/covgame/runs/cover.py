@@ -11,7 +11,7 @@ from typing import Any
 from covgame.config import CoverConfig
 from covgame.errors import BadInput
 from covgame.game.adversary import Adversary
-from covgame.game.own import Peer
+from covgame.game.custom_players import Peer
 from covgame.game.planner import Planner
 from covgame.game.presets import configured_game, configured_size
 from covgame.jsonfile import check_content
@@ -24,7 +24,7 @@ from covgame.runs.given import (
     load_given,
     open_given,
 )
-from covgame.runs.playing import save_answer, to_the_end
+from covgame.runs.loop import save_answer, to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, check_has_folder
 from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
 from covgame.sources.environments import as_environment

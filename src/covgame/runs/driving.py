@@ -23,8 +23,8 @@ from covgame.players.compiled import inner_game
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
+from covgame.runs.loop import save_answer
 from covgame.runs.opening import take_up
-from covgame.runs.playing import save_answer
 from covgame.runs.refusals import check_has_folder
 from covgame.runs.saving import create_folder, recorder_for
 from covgame.sources.environments import Environment

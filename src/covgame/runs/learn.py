@@ -18,7 +18,7 @@ from covgame.runs.given import (
     open_given,
 )
 from covgame.runs.learning_run import Exploration, Identification
-from covgame.runs.playing import to_the_end
+from covgame.runs.loop import to_the_end
 from covgame.runs.refusals import (
     check_can_be_counted,
     check_has_confidence_sets,

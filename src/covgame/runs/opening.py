@@ -12,13 +12,13 @@ import numpy as np
 
 from covgame.errors import BadInput
 from covgame.game.adversary import Adversary
-from covgame.game.own import Peer
+from covgame.game.custom_players import Peer
 from covgame.game.planner import Planner
 from covgame.pac.learnt import LearntModel
 from covgame.runs import cover, learn
 from covgame.runs.cover import solved_as_asked
 from covgame.runs.coverage import Coverage
-from covgame.runs.playing import replay, to_the_end
+from covgame.runs.loop import replay, to_the_end
 from covgame.runs.run import Run
 from covgame.runs.saving import (
     absent_environment,

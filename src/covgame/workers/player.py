@@ -21,9 +21,9 @@ from dataclasses import dataclass, field, replace
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, PremiseBroken, StorageFailed
 from covgame.failures import ATTEMPTS, Failure
-from covgame.game.batches import UnderWay
 from covgame.game.game import Game
 from covgame.game.growth import Growth
+from covgame.game.in_flight import PoliciesInFlight
 from covgame.players.compiled import inner_game, is_compiled
 from covgame.players.stepped import SteppedPlayer
 from covgame.rng import episode_seed
@@ -86,7 +86,7 @@ class TeamPlayer(SteppedPlayer):
         self.each, self.ahead, self.pace = each, ahead, Pace()
         self.seed = episode_seed(source.seed, SITTING, game.counts.n_episodes)
         self.workers_plan = game.plans_within and is_compiled(game)
-        self.under_way = UnderWay(game, self.inner.plan)
+        self.in_flight = PoliciesInFlight(game, self.inner.plan)
         self.workers = [_Worker(Numbering(source.states)) for _ in range(team.size)]
         self.pickled: bytes | None = None  # the game, since its target has changed
         self.jobs = self.tickets = 0
@@ -148,7 +148,7 @@ class TeamPlayer(SteppedPlayer):
         began = time.perf_counter()
         second_look, policy = self.growth.is_second_look(self.game), None
         if not second_look and not self.workers_plan:
-            policy = _compact(self.under_way.plan(self.jobs, episodes))
+            policy = _compact(self.in_flight.plan(self.jobs, episodes))
         tickets = range(self.tickets, self.tickets + episodes)
         at_random = second_look and self._looks_at_random()
         job = Job(self.jobs, self.seed, tickets, policy, second_look, at_random)
@@ -250,7 +250,7 @@ class TeamPlayer(SteppedPlayer):
             self.note(number, episode)
         self._tell(episode)
         self.pickled = None
-        self.under_way.arrive(arrived.job.number, 1)
+        self.in_flight.arrive(arrived.job.number, 1)
         for worker in self.workers:
             has_it = worker is arrived.worker and worker.copies == arrived.copies
             if worker.is_current and not has_it:
@@ -292,7 +292,7 @@ class TeamPlayer(SteppedPlayer):
         played = sum(isinstance(one, Episode) for one in report.outcomes)
         self.pace.measure("episode", report.seconds / max(1, played))
         if played < len(job.tickets):
-            self.under_way.arrive(job.number, len(job.tickets) - played)
+            self.in_flight.arrive(job.number, len(job.tickets) - played)
         outcomes = deque(_renumbered(one, numbering) for one in report.outcomes)
         if outcomes:
             self.inbox.append(_Arrived(worker, worker.copies, job, outcomes))
