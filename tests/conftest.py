@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from covgame.players.compiled import CompiledGame
+from covgame.engine.compiled import CompiledGame
 from covgame.runs import loop
 from covgame.storage import episodes as shard_files
 from covgame.storage import recorder

@@ -276,7 +276,7 @@ def test_workers_plan_on_copies_that_hear_of_all_episodes() -> None:
     assert not isinstance(source, cg.SimulatedSource)
     player = TeamPlayer(run.game, source, run.growth, team, each=1)
     most = 0
-    while not player._over():
+    while not player.is_over():
         player.play(1)
         assert len(team.waiting) <= 1 + run.game.counts.n_episodes // PLAYED_PER_WORKER
         most = max(most, len(team.waiting))

@@ -188,7 +188,7 @@ class Workspace:
     def warm_up(self) -> None:
         """Import and compile in this process, so that no forked one has to."""
         from covgame.cli.main import main
-        from covgame.players.compiled import CompiledGame
+        from covgame.engine.compiled import CompiledGame
 
         CompiledGame.waits = True
         before = Path.cwd()

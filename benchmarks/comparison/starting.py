@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from benchmarks.comparison.players import (
+    ExplorerPlayer,
+    GamesPlayer,
+    GoalsPlayer,
+    PeerPlayer,
+    Player,
+    RoundsPlayer,
+)
 from covgame.baselines import learn2explore
 from covgame.baselines.gosprl import NearestGoal, gosprl
 from covgame.baselines.known_model import FlowPolicy, adaptive
@@ -17,15 +25,6 @@ from covgame.game.game import Game
 from covgame.game.planner import Optimism, OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.peers import (
-    ExplorerPlayer,
-    GamesPlayer,
-    GoalsPlayer,
-    PeerPlayer,
-    Player,
-    RoundsPlayer,
-)
-from covgame.players.plain import PlainPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 
@@ -95,7 +94,8 @@ def play_own(name: str) -> Start:
 
     def start(model: TabularMDP, target: Target, seed: int) -> Player:
         ours = default_game(target, pooled=model.transitions.stationary)
-        return PlainPlayer(custom_game_named(ours, name), SimulatedSource(model, seed))
+        game = custom_game_named(ours, name)
+        return GamesPlayer(iter([game]), SimulatedSource(model, seed))
 
     return start
 

@@ -52,7 +52,7 @@ class PoliciesInFlight:
 
     Args:
         game: The game to plan for.
-        plan: From weights of rows to a policy; by default the planner of the game.
+        plan: From weights of rows to a policy; ``Game.plan_all`` by default.
         anticipates: Whether to include expected visits. Otherwise each plan uses the counts alone.
         handed_out: Whether policies differ where they choose untried actions. Nothing is expected
             of these, so all plans would choose the same ones.
@@ -67,7 +67,7 @@ class PoliciesInFlight:
         handed_out: bool = True,
     ) -> None:
         self.game, self.anticipates, self.handed_out = game, anticipates, handed_out
-        self.plan_for: PlanFor = plan or self._readable_plan
+        self.plan_for: PlanFor = plan or game.plan_all
         self.policies: dict[int, _PolicyInFlight] = {}
 
     def plan(self, ticket: int, episodes: int, kernel: Transitions | None = None) -> Policy:
@@ -136,9 +136,6 @@ class PoliciesInFlight:
         numbers = np.random.default_rng([DRAWN, ticket]).random(everywhere)
         drawn = np.where(alike, numbers, -1.0).argmax(axis=2)
         return replace(policy, table=np.where(tries[:, :, 0], drawn, chosen))
-
-    def _readable_plan(self, weights: FloatArray) -> Policy:
-        return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
 
 
 def _with_room(policy: Policy, states: int) -> Policy:

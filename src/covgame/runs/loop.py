@@ -1,4 +1,4 @@
-"""The one loop: play what a run asks for, block by block, and write it down."""
+"""The only loop: plays the tasks of a run in blocks, and records them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,31 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from covgame.episodes import Episode, as_block
+from covgame.engine.engines import (
+    COARSE,
+    GROWTH,
+    BatchEngine,
+    CountsEngine,
+    CountsPolicyEngine,
+    Engine,
+    PolicyEngine,
+    SimulatedEngine,
+    SimulatedPolicyEngine,
+    SteppedEngine,
+)
+from covgame.episodes import Episode, Note, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
-from covgame.pac.tasks import Task
-from covgame.players.lazy import BatchedPlayer
-from covgame.players.policies import PolicyStepped
-from covgame.players.stepped import SteppedPlayer
-from covgame.runs.players import Player, external_player, player_for
+from covgame.pac.tasks import CoverTask, PolicyTask, Task
+from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.signals import AtomicSection, Interruption, OneProcess
 from covgame.sources.external import ExternalSource
+from covgame.sources.simulated import SimulatedSource
 from covgame.workers.player import TeamPlayer
+from covgame.workers.teams import new_team
+from covgame.workers.worker import Recipe
 
 if TYPE_CHECKING:
     from covgame.storage.reading import RecordedEpisodes
@@ -34,6 +46,8 @@ FIRST_BLOCK = 1
 """Episodes: nobody knows yet how long one takes, and within a block nothing can be saved."""
 
 SECONDS_PER_BLOCK = 0.1
+
+STEPS_PER_BLOCK = 200_000
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
@@ -103,45 +117,103 @@ def _blocks(
     task = run.task
     if task is None or task.over:
         return
+    note = partial(_note, run, recorder) if recorder else None
     with one_step:
-        player = player_for(run, task)
-    try:
-        yield from _blocks_of(player, run, task, recorder, interruption, one_step)
-    finally:
-        if isinstance(player, TeamPlayer):
-            player.close()
-
-
-def _blocks_of(
-    player: Player,
-    run: Run,
-    task: Task,
-    recorder: Recorder | None,
-    interruption: Interruption,
-    one_step: AtomicSection,
-) -> Generator[None]:
-    """Play block after block, and write each down."""
-    if recorder and isinstance(player, SteppedPlayer | PolicyStepped | BatchedPlayer):
-        player.note = partial(_note, run, recorder)
+        engine = engine_for(run, task, note)
     size = FIRST_BLOCK
-    while not (task.over or run.budget_left == 0 or interruption.requested):
-        began = time.monotonic()
-        limits = [
-            None if run.by_counts else size,
-            task.left,
-            run.budget_left,
-            recorder.room if recorder else None,
-        ]
-        with one_step:
-            block = player.play(min(most for most in limits if most is not None))
-            block = replace(block, first_episode=run.number_of(block.first_episode))
-            run.keep(block)
-            if recorder:
-                recorder.add(block)
-        size = next_size(size, time.monotonic() - began)
-        if isinstance(getattr(player, "failure", None), KeyboardInterrupt):
-            interruption.requested = True  # raised within a step, perhaps by the environment
-        yield
+    try:
+        while not (task.over or run.budget_left == 0 or interruption.requested):
+            began = time.monotonic()
+            limits = [
+                None if run.by_counts else size,
+                task.left,
+                run.budget_left,
+                recorder.room if recorder else None,
+            ]
+            with one_step:
+                block = engine.play(min(most for most in limits if most is not None))
+                block = replace(block, first_episode=run.number_of(block.first_episode))
+                run.keep(block)
+                if recorder:
+                    recorder.add(block)
+            size = next_size(size, time.monotonic() - began)
+            if isinstance(engine.failure, KeyboardInterrupt):
+                interruption.requested = True  # raised within a step, perhaps by the environment
+            yield
+    finally:
+        engine.close()
+
+
+def engine_for(run: Run, task: Task, note: Note | None = None) -> Engine:
+    """The engine that plays a task of a run.
+
+    Args:
+        run: The run.
+        task: The task.
+        note: Called with the number of each episode and the episode, as soon as it is over, unless
+            it can be played again.
+    """
+    if isinstance(run.source, ExternalSource):
+        run.source.number_of = run.number_of
+    if isinstance(task, CoverTask) and task.rounds:
+        return BatchEngine(task.game, run.source, note)
+    if isinstance(run, Coverage) and run.settings.plays_in_team:
+        return _team_engine(run, note)
+    if isinstance(run.source, ExternalSource):
+        return _stepped_engine(run, task, run.source, note)
+    return _counts_engine(run, task) if run.by_counts else _simulated_engine(run, task)
+
+
+def _counts_engine(run: Run, task: Task) -> Engine:
+    model, seed = run.environment.require_model("playing by counts"), run.task_seed
+    if isinstance(task, PolicyTask):
+        return CountsPolicyEngine(task.policy, task.counts, model, seed)
+    return CountsEngine(task.game, model, seed, GROWTH if task.episodes is None else COARSE)
+
+
+def _simulated_engine(run: Run, task: Task) -> Engine:
+    source = SimulatedSource(run.environment.require_model("simulating"), run.task_seed)
+    most = max(1, STEPS_PER_BLOCK // source.shape.horizon)
+    if isinstance(task, PolicyTask):
+        most = min(task.left, most)
+        return SimulatedPolicyEngine(
+            task.policy, task.counts, source, most=most, record=run.records
+        )
+    growth = task.growth if task.growth and task.growth.request else None
+    return SimulatedEngine(task.game, source, growth, most=most, record=run.records)
+
+
+def _stepped_engine(
+    run: Run, task: Task, source: ExternalSource, note: Note | None = None
+) -> SteppedEngine | PolicyEngine:
+    """The engine that plays a task step by step; it can also replay recorded episodes."""
+    if run.task_seed != source.seed:
+        source = source.seeded(run.task_seed)
+    source.number_of = run.number_of
+    if isinstance(task, PolicyTask):
+        return PolicyEngine(task.policy, task.counts, source, note)
+    return SteppedEngine(task.game, source, task.growth, note)
+
+
+def _team_engine(run: Coverage, note: Note | None) -> TeamPlayer:
+    """Several workers, which begin when they are sent a job."""
+    source, settings = run.source, run.settings
+    if not isinstance(source, ExternalSource):
+        raise BadInput(f"{run.environment.name} is simulated, and needs no workers")
+    team = new_team(
+        Recipe.of(
+            run.environment,
+            keep_observations=settings.keep_observations,
+            on_failure=settings.on_failure,
+            seconds=settings.step_timeout,
+            isolate=settings.isolate,
+        ),
+        settings.workers,
+        len(source.stepper.actions),
+        engine=settings.engine,
+        address=settings.address,
+    )
+    return TeamPlayer(run.game, source, run.growth, team, note=note, budget=lambda: run.budget_left)
 
 
 def _have_failures_noted(run: Run, recorder: Recorder | None) -> None:
@@ -246,20 +318,20 @@ def replay(
 
     ``on_episode`` is called with the number of episodes told so far: with many it takes a while.
     """
-    task, player = None, None
+    task, engine = None, None
     for told, episode in enumerate(recorded):
-        if task is None or player is None:
+        if task is None or engine is None:
             task = run.current_task()
             if task is None:
                 raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
-            player = external_player(run, task, source)
+            engine = _stepped_engine(run, task, source)
         failure = source.failures.ended(told)
         is_avoided = failure is not None and failure.then == "avoided"
-        player.replay(episode, avoided=failure if is_avoided else None)
+        engine.replay(episode, avoided=failure if is_avoided else None)
         run.keep(as_block(told, [episode]))
         on_episode(told + 1)
         if task.over and not run.ONE_TASK:
             run.finish_task(task)
-            player = None
+            engine = None
     if task is not None and task.over and run.ONE_TASK:
         run.finish_task(task)

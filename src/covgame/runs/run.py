@@ -1,8 +1,8 @@
 """A run: what was asked, what to play next, what was collected, and how it ended.
 
-``cover``, ``explore`` and ``identify`` are one kind of thing: they hand out tasks, one after the
-other, and take what each has brought. Covering has a single task. The loop in ``playing`` plays
-them, the players are chosen in ``players``, and ``saving`` writes down what there is.
+``cover``, ``explore`` and ``identify`` hand out tasks, one after the other, and use the counts of
+each. Covering has a single task. ``loop`` plays them with the engine for the source, and ``saving``
+writes down what there is.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from covgame.game.counts import Counts
 from covgame.names import Names
 from covgame.notebook import facts_table
 from covgame.pac.tasks import Task
-from covgame.players.by_counts import MOST_EPISODES
 from covgame.rng import episode_seed
 from covgame.runs.given import Given
+from covgame.sources.counted import MOST_EPISODES
 from covgame.sources.environments import Environment
 from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource

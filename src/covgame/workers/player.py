@@ -18,14 +18,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from covgame.episodes import Block, Episode, as_block
+from covgame.engine.engines import SteppedEngine
+from covgame.episodes import Block, Episode, Note, as_block
 from covgame.errors import EnvironmentFailed, PremiseBroken, StorageFailed
 from covgame.failures import ATTEMPTS, Failure
 from covgame.game.game import Game
 from covgame.game.growth import Growth
 from covgame.game.in_flight import PoliciesInFlight
-from covgame.players.compiled import inner_game, is_compiled
-from covgame.players.stepped import SteppedPlayer
 from covgame.rng import episode_seed
 from covgame.sources.external import STREAM, ExternalSource, seed_of_attempt
 from covgame.types import BoolArray, Policy
@@ -63,7 +62,7 @@ class _Arrived:
     outcomes: deque[Outcome]
 
 
-class TeamPlayer(SteppedPlayer):
+class TeamPlayer(SteppedEngine):
     """Sends jobs, and tells the game what comes back.
 
     Seeds of episodes are keyed by (seed, episodes when this began, ticket), so that none comes
@@ -77,16 +76,17 @@ class TeamPlayer(SteppedPlayer):
         growth: Growth | None,
         team: Team,
         *,
+        note: Note | None = None,
         budget: Callable[[], int] | None = None,  # episodes that may still be told
         each: int | None = None,
         ahead: int | None = None,
     ) -> None:
-        super().__init__(game, source, growth, inner_game)  # plans for all states, all stages
+        super().__init__(game, source, growth, note, incremental=False)  # plans everything
         self.team, self.budget = team, budget
         self.each, self.ahead, self.pace = each, ahead, Pace()
         self.seed = episode_seed(source.seed, SITTING, game.counts.n_episodes)
-        self.workers_plan = game.plans_within and is_compiled(game)
-        self.in_flight = PoliciesInFlight(game, self.inner.plan)
+        self.workers_plan = game.plans_within and self.is_compiled
+        self.in_flight = PoliciesInFlight(game, self.inner.plan_all)
         self.workers = [_Worker(Numbering(source.states)) for _ in range(team.size)]
         self.pickled: bytes | None = None  # the game, since its target has changed
         self.jobs = self.tickets = 0
@@ -100,7 +100,7 @@ class TeamPlayer(SteppedPlayer):
         first, played = self.game.counts.n_episodes, list[Episode]()
         until = time.monotonic() + SECONDS_PER_LOOK
         try:
-            while len(played) < episodes and (not self._over() or self.held):
+            while len(played) < episodes and (not self.is_over() or self.held):
                 if not self.inbox:  # plan on all that is known
                     self._hand_out()
                 episode = self._next_episode(until)
@@ -109,7 +109,7 @@ class TeamPlayer(SteppedPlayer):
                 played.append(episode)
         except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
             self.failure = error
-        self._over()
+        self.is_over()
         return as_block(first, played)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class TeamPlayer(SteppedPlayer):
 
     def _hand_out(self) -> None:
         """Give every worker something to do, those without a job first."""
-        self._make_room()
+        self.make_room()
         each = self.each or self.pace.episodes_each(self.team.size, self._played())
         ahead = self.ahead
         if ahead is None:
@@ -150,13 +150,13 @@ class TeamPlayer(SteppedPlayer):
         if not second_look and not self.workers_plan:
             policy = _compact(self.in_flight.plan(self.jobs, episodes))
         tickets = range(self.tickets, self.tickets + episodes)
-        at_random = second_look and self._looks_at_random()
+        at_random = second_look and self.looks_at_random()
         job = Job(self.jobs, self.seed, tickets, policy, second_look, at_random)
         self.jobs, self.tickets = self.jobs + 1, self.tickets + episodes
         self.pace.measure("planning", time.perf_counter() - began)
         return job
 
-    def _looks_at_random(self) -> bool:
+    def looks_at_random(self) -> bool:
         """As in one process, counting the episodes under way."""
         look = self.growth.second_look
         sent = [job for worker in self.workers for job in worker.jobs if job.second_look]
@@ -201,9 +201,9 @@ class TeamPlayer(SteppedPlayer):
             self.pickled = pickle.dumps(self.game, pickle.HIGHEST_PROTOCOL)
         return self.pickled
 
-    def _target_changed(self) -> None:
+    def target_changed(self) -> None:
         """Workers need another copy of the game."""
-        super()._target_changed()
+        super().target_changed()
         self.pickled = None
         for worker in self.workers:
             worker.is_current = False
@@ -248,7 +248,7 @@ class TeamPlayer(SteppedPlayer):
         number = self.game.counts.n_episodes
         if self.note is not None:
             self.note(number, episode)
-        self._tell(episode)
+        self.tell(episode)
         self.pickled = None
         self.in_flight.arrive(arrived.job.number, 1)
         for worker in self.workers:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from covgame.engine.engines import SteppedEngine
 from covgame.episodes import Episode
 from covgame.errors import EnvironmentFailed, EpisodeFailed, PremiseBroken
 from covgame.failures import Failure, Failures, OnFailure
 from covgame.game.game import Game
-from covgame.players.stepped import SteppedPlayer, random_actions
 from covgame.sources.environments import Care, Environment, make
 from covgame.sources.external import ExternalSource
 from covgame.sources.masks import Masks
@@ -149,7 +149,7 @@ class Worker:
 
     def _attempt(self, job: Job, ticket: int) -> Episode:
         if job.at_random:
-            episode = self.source.play(random_actions(self.source.shape), ticket)
+            episode = self.source.play(Policy.uniform(self.source.shape), ticket)
         elif job.policy is not None:
             return self.source.play(self._translated(job.policy), ticket)
         else:
@@ -175,7 +175,7 @@ class Worker:
         return replace(policy, table=table)
 
 
-class PlanningPlayer(SteppedPlayer):
+class PlanningPlayer(SteppedEngine):
     """Plans and counts on a copy of a game; its target grows in the main process only."""
 
     def play_episode(self, number: int) -> Episode:
@@ -184,7 +184,7 @@ class PlanningPlayer(SteppedPlayer):
 
     def count(self, episode: Episode) -> None:
         """Count an episode, own or not."""
-        self._tell(episode)
+        self.tell(episode)
 
     @property
     def has_room(self) -> bool:
@@ -194,7 +194,7 @@ class PlanningPlayer(SteppedPlayer):
             return True
         return states.size + self.source.horizon < self.game.target.shape.states
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """The main process does; it sends another copy then."""
 
 
