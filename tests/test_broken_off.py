@@ -97,7 +97,7 @@ PLAYED_IN = (
 PLAYED_BY = (
     "engine/engines.py",
     "growth.py",
-    "external.py",
+    "sources/stepped.py",
     "engine/compiled.py",
     "states.py",
     "game.py",

@@ -17,9 +17,9 @@ from covgame.engine.engines import SteppedEngine
 from covgame.game.presets import default_game
 from covgame.game.size import LEAST_BYTES, Kept, size_of
 from covgame.runs.cover import start
-from covgame.sources import external
-from covgame.sources.external import ExternalSource
+from covgame.sources import stepped
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.stepped import SteppedSource
 from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
 from tests.test_cli import covgame
@@ -142,13 +142,13 @@ def test_memory_grows_in_the_middle_of_an_episode(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was learnt within the episode stays where it is, as in the readable game."""
-    monkeypatch.setattr(external, "FIRST_ROOM", 2)
+    monkeypatch.setattr(stepped, "FIRST_ROOM", 2)
     games = []
     for compiled in (True, False):
         if not compiled:
             monkeypatch.setattr("covgame.engine.engines.compiled_game", lambda game, **_: game)
         run = start(cg.make(Ring, 7), text, CoverConfig())
-        assert isinstance(run.source, ExternalSource)
+        assert isinstance(run.source, SteppedSource)
         player = SteppedEngine(run.game, run.source, run.growth)
         while not run.done:
             player.play(5)

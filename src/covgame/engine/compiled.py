@@ -334,7 +334,7 @@ class CompiledGame:
         self._restore_weights()
         cells = list(episode.cells(self.game.target.shape))
         self.path[: len(cells)] = cells
-        self.path_next[: len(cells)] = episode.next_state
+        self.path_next[: len(cells)] = episode.successors
         self.workspace.path_reward[: len(cells)] = episode.reward
         if not self.episode[layout.VISITED]:  # else there was room when it was asked for
             self._make_room_for_episode()

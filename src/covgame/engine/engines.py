@@ -1,6 +1,6 @@
 """Engines play the episodes of a task in blocks, and count them.
 
-All have ``Engine``'s four members. Which one plays a task is decided in ``runs.loop``:
+All have the members of ``Engine``. Which one plays a task is decided in ``runs.loop``:
 
 - ``SteppedEngine`` and ``PolicyEngine`` play an environment step by step, a game or one policy.
 - ``SimulatedEngine`` and ``SimulatedPolicyEngine`` play a known model, in compiled code.
@@ -26,19 +26,19 @@ from typing import Any
 import numpy as np
 
 from covgame.engine.compiled import CompiledGame, compiled_game, is_compiled
-from covgame.episodes import Block, Episode, Note, as_block
+from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed, TooLarge
 from covgame.failures import Failure
 from covgame.game.counts import Counts
-from covgame.game.game import EpisodeSource, Game
+from covgame.game.game import Game
 from covgame.game.growth import Growth
 from covgame.game.in_flight import plan_batch
 from covgame.kernels import layout
 from covgame.mdp.model import TabularMDP
 from covgame.sources.counted import MOST_EPISODES, SortedSuccessors, draw_visits
 from covgame.sources.counted import STREAM as COUNTED_STREAM
-from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import STREAM, SimulatedSource
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.types import FloatArray, FloatHSA, Policy
 
 SECONDS_PER_POLL = 0.1
@@ -86,10 +86,6 @@ class Engine(ABC):
         """
         raise NotImplementedError
 
-    def close(self) -> None:
-        """End the processes that it has started."""
-        return
-
 
 # ------------------------------------------------------------------------------- step by step
 
@@ -97,8 +93,8 @@ class Engine(ABC):
 class EpisodeEngine(Engine):
     """Plays one episode after the other; it tries again where that makes sense."""
 
-    def __init__(self, source: EpisodeSource, note: Note | None = None) -> None:
-        self.source, self.note = source, note  # told of every episode as soon as it is over
+    def __init__(self, source: Source, observer: EpisodeObserver = UNOBSERVED) -> None:
+        self.source, self.observer = source, observer
 
     @abstractmethod
     def play_once(self, number: int) -> Episode:
@@ -124,8 +120,6 @@ class EpisodeEngine(Engine):
             number = self.counts.n_episodes
             try:
                 episode = self.play_once(number)
-                if self.note is not None:
-                    self.note(number, episode)
             except EpisodeFailed:
                 self.abandon()
                 continue
@@ -142,16 +136,18 @@ class EpisodeEngine(Engine):
 class PolicyEngine(EpisodeEngine):
     """Plays one policy on an environment."""
 
-    source: ExternalSource
-
     def __init__(
-        self, policy: Policy, counts: Counts, source: ExternalSource, note: Note | None = None
+        self,
+        policy: Policy,
+        counts: Counts,
+        source: Source,
+        observer: EpisodeObserver = UNOBSERVED,
     ) -> None:
-        super().__init__(source, note)
+        super().__init__(source, observer)
         self.policy, self.counts = policy, counts
 
     def play_once(self, number: int) -> Episode:
-        return self.source.play(self.policy, number)
+        return self.source.play(self.policy, number, None, self.observer)
 
     def tell(self, episode: Episode) -> None:
         self.counts.add(episode)
@@ -169,29 +165,26 @@ class SteppedEngine(EpisodeEngine):
         game: The game.
         source: The environment.
         growth: How the target changes.
-        note: Called with the number of every episode and the episode, as soon as it is over.
+        observer: Receives every episode as soon as it is over, and the failures.
         incremental: Whether compiled code keeps the plan from step to step.
     """
-
-    source: ExternalSource
 
     def __init__(
         self,
         game: Game,
-        source: ExternalSource,
+        source: Source,
         growth: Growth | None = None,
-        note: Note | None = None,
+        observer: EpisodeObserver = UNOBSERVED,
         *,
         incremental: bool = True,
     ) -> None:
-        super().__init__(source, note)
+        super().__init__(source, observer)
         self.game, self.counts = game, game.counts
         self.growth = growth or Growth()
         self.growth.begin(game)
         game.looks_again |= self.growth.looks_again and game.revising is not None
         game.has_reserve |= self.growth.reserves(game)
         self.inner = compiled_game(game, incremental=incremental)
-        source.visits_of = self._visits_of
         self.discovered: set[int] = set()  # states whose rows are asked for
         self.is_looking: bool | None = None  # whether the episode being played is a second look
         self.n_avoided = source.masks.n_avoided if growth and growth.avoided is not None else 0
@@ -200,8 +193,9 @@ class SteppedEngine(EpisodeEngine):
         self.make_room()
         self.is_looking = self.growth.is_second_look(self.game)
         if self.is_looking and self.looks_at_random():
-            return self.source.play(Policy.uniform(self.game.target.shape), number)
-        return self.source.play(self.next_policy(), number, self.revise)
+            policy = Policy.uniform(self.game.target.shape)
+            return self.source.play(policy, number, None, self.observer)
+        return self.source.play(self.next_policy(), number, self.revise, self.observer)
 
     def looks_at_random(self) -> bool:
         """Every other episode of a second look has random actions, the others are planned."""
@@ -224,11 +218,6 @@ class SteppedEngine(EpisodeEngine):
         if self.growth.update(self.game, self.source.allowed):
             self.target_changed()
         return self.counts.n_episodes > 0 and self.growth.is_over(self.game)
-
-    def _visits_of(self, state: int, action: int) -> int:
-        """How often an action was taken in a state, in the episodes that are over."""
-        visits = self.counts.visits
-        return int(visits[:, state, action].sum()) if state < visits.shape[1] else 0
 
     def next_policy(self) -> Policy:
         """The policy to play next; the first state of an episode may be a new one."""
@@ -304,7 +293,7 @@ class BatchEngine(Engine):
     Args:
         game: The game.
         source: Plays the episodes.
-        note: Called with the number of every episode and the episode, as soon as it is over.
+        observer: Receives every episode as soon as it is over, and the failures.
         policies: Policies of a batch.
         each: Episodes of each policy. Left out, it follows from what planning and playing cost, so
             that planning takes about a fifth of the time; it is 1 where planning is cheap.
@@ -313,13 +302,13 @@ class BatchEngine(Engine):
     def __init__(
         self,
         game: Game,
-        source: EpisodeSource,
-        note: Note | None = None,
+        source: Source,
+        observer: EpisodeObserver = UNOBSERVED,
         *,
         policies: int = POLICIES,
         each: int | None = None,
     ) -> None:
-        self.game, self.counts, self.source, self.note = game, game.counts, source, note
+        self.game, self.counts, self.source, self.observer = game, game.counts, source, observer
         self.policies, self.each, self.is_measured = policies, each or 1, each is None
         self.inner = compiled_game(game, incremental=False)
         self.planning = self.playing = 0.0  # seconds per policy and per episode, added up
@@ -348,10 +337,7 @@ class BatchEngine(Engine):
     def _play_once(self, policy: Policy, number: int) -> Episode:
         while True:
             with contextlib.suppress(EpisodeFailed):  # tried again
-                episode = self.source.play(policy, number)
-                if self.note is not None:
-                    self.note(number, episode)
-                return episode
+                return self.source.play(policy, number, None, self.observer)
 
     def _measure(self, planning: float, playing: float, episodes: int) -> None:
         """Choose how many episodes a policy is played for."""

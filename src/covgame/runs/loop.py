@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from covgame.engine.engines import (
@@ -24,19 +23,16 @@ from covgame.engine.engines import (
     SimulatedPolicyEngine,
     SteppedEngine,
 )
-from covgame.episodes import Episode, Note, as_block
+from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
 from covgame.pac.tasks import CoverTask, PolicyTask, Task
-from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.signals import AtomicSection, Interruption, OneProcess
-from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.workers.player import TeamPlayer
-from covgame.workers.teams import new_team
-from covgame.workers.worker import Recipe
 
 if TYPE_CHECKING:
     from covgame.storage.reading import RecordedEpisodes
@@ -63,7 +59,6 @@ def play(run: AnyRun) -> Generator[AnyRun]:
     with Interruption() as interruption:
         try:
             recorder = recorder_for(run)
-            _have_failures_noted(run, recorder)
             while not (run.budget_left == 0 or interruption.requested):
                 with one_step:
                     task = run.current_task()
@@ -80,7 +75,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
         finally:
             process.check(sys.exc_info()[1])
             interruption.stopping()
-            _let_go(run)
+            run.source.close()
             _put_away(run, recorder, whole=not one_step.broken)
 
 
@@ -117,51 +112,51 @@ def _blocks(
     task = run.task
     if task is None or task.over:
         return
-    note = partial(_note, run, recorder) if recorder else None
     with one_step:
-        engine = engine_for(run, task, note)
+        engine = engine_for(run, task, RunObserver(run, recorder))
     size = FIRST_BLOCK
-    try:
-        while not (task.over or run.budget_left == 0 or interruption.requested):
-            began = time.monotonic()
-            limits = [
-                None if run.by_counts else size,
-                task.left,
-                run.budget_left,
-                recorder.room if recorder else None,
-            ]
-            with one_step:
-                block = engine.play(min(most for most in limits if most is not None))
-                block = replace(block, first_episode=run.number_of(block.first_episode))
-                run.keep(block)
-                if recorder:
-                    recorder.add(block)
-            size = next_size(size, time.monotonic() - began)
-            if isinstance(engine.failure, KeyboardInterrupt):
-                interruption.requested = True  # raised within a step, perhaps by the environment
-            yield
-    finally:
-        engine.close()
+    while not (task.over or run.budget_left == 0 or interruption.requested):
+        began = time.monotonic()
+        limits = [
+            None if run.by_counts else size,
+            task.left,
+            run.budget_left,
+            recorder.room if recorder else None,
+        ]
+        with one_step:
+            block = engine.play(min(most for most in limits if most is not None))
+            block = replace(block, first_episode=run.number_of(block.first_episode))
+            run.keep(block)
+            if recorder:
+                recorder.add(block)
+        size = next_size(size, time.monotonic() - began)
+        if isinstance(engine.failure, KeyboardInterrupt):
+            interruption.requested = True  # raised within a step, perhaps by the environment
+        yield
 
 
-def engine_for(run: Run, task: Task, note: Note | None = None) -> Engine:
-    """The engine that plays a task of a run.
-
-    Args:
-        run: The run.
-        task: The task.
-        note: Called with the number of each episode and the episode, as soon as it is over, unless
-            it can be played again.
-    """
-    if isinstance(run.source, ExternalSource):
-        run.source.number_of = run.number_of
+def engine_for(run: Run, task: Task, observer: EpisodeObserver) -> Engine:
+    """The engine that plays a task of a run; it tells the observer what an environment shows."""
+    source = run.source
     if isinstance(task, CoverTask) and task.rounds:
-        return BatchEngine(task.game, run.source, note)
-    if isinstance(run, Coverage) and run.settings.plays_in_team:
-        return _team_engine(run, note)
-    if isinstance(run.source, ExternalSource):
-        return _stepped_engine(run, task, run.source, note)
+        return BatchEngine(task.game, source, observer)
+    if isinstance(task, CoverTask) and (team := source.open_team()) is not None:
+        budget = lambda: run.budget_left  # noqa: E731
+        return TeamPlayer(task.game, source, task.growth, team, budget=budget, observer=observer)
+    if source.model is None:
+        return _stepped_engine(run, task, source, observer)
     return _counts_engine(run, task) if run.by_counts else _simulated_engine(run, task)
+
+
+def _stepped_engine(
+    run: Run, task: Task, source: Source, observer: EpisodeObserver = UNOBSERVED
+) -> SteppedEngine | PolicyEngine:
+    """The engine that plays a task step by step, and can replay recorded episodes."""
+    if run.task_seed != source.seed:
+        source = source.seeded(run.task_seed)
+    if isinstance(task, PolicyTask):
+        return PolicyEngine(task.policy, task.counts, source, observer)
+    return SteppedEngine(task.game, source, task.growth, observer)
 
 
 def _counts_engine(run: Run, task: Task) -> Engine:
@@ -183,62 +178,26 @@ def _simulated_engine(run: Run, task: Task) -> Engine:
     return SimulatedEngine(task.game, source, growth, most=most, record=run.records)
 
 
-def _stepped_engine(
-    run: Run, task: Task, source: ExternalSource, note: Note | None = None
-) -> SteppedEngine | PolicyEngine:
-    """The engine that plays a task step by step; it can also replay recorded episodes."""
-    if run.task_seed != source.seed:
-        source = source.seeded(run.task_seed)
-    source.number_of = run.number_of
-    if isinstance(task, PolicyTask):
-        return PolicyEngine(task.policy, task.counts, source, note)
-    return SteppedEngine(task.game, source, task.growth, note)
+class RunObserver(EpisodeObserver):
+    """Records the episodes and failures of a run when they happen."""
 
+    def __init__(self, run: Run, recorder: Recorder | None) -> None:
+        self.run, self.recorder = run, recorder
 
-def _team_engine(run: Coverage, note: Note | None) -> TeamPlayer:
-    """Several workers, which begin when they are sent a job."""
-    source, settings = run.source, run.settings
-    if not isinstance(source, ExternalSource):
-        raise BadInput(f"{run.environment.name} is simulated, and needs no workers")
-    team = new_team(
-        Recipe.of(
-            run.environment,
-            keep_observations=settings.keep_observations,
-            on_failure=settings.on_failure,
-            seconds=settings.step_timeout,
-            isolate=settings.isolate,
-        ),
-        settings.workers,
-        len(source.stepper.actions),
-        engine=settings.engine,
-        address=settings.address,
-    )
-    return TeamPlayer(run.game, source, run.growth, team, note=note, budget=lambda: run.budget_left)
+    def number_of(self, episode: int) -> int:
+        return self.run.number_of(episode)
 
+    def visits_of(self, state: int, action: int) -> int:
+        visits = self.run.counts.visits
+        return int(visits[:, state, action].sum()) if state < visits.shape[1] else 0
 
-def _have_failures_noted(run: Run, recorder: Recorder | None) -> None:
-    """Have failures recorded at once."""
-    source = run.source
-    if recorder is None or not isinstance(source, ExternalSource):
-        return
+    def on_episode(self, number: int, episode: Episode) -> None:
+        if self.recorder:
+            self.recorder.note(number, episode)
 
-    def set_aside(failure: Failure) -> None:
-        recorder.set_aside(failure)
-        source.failures.add(failure)
-
-    source.set_aside = set_aside
-
-
-def _let_go(run: Run) -> None:
-    """Nothing is noted any more, and no process waits for the next step."""
-    if isinstance(run.source, ExternalSource):
-        run.source.set_aside = run.source.failures.add
-        run.source.close()
-
-
-def _note(run: Run, recorder: Recorder, number: int, episode: Episode) -> None:
-    """Have an episode written down as soon as it is over."""
-    recorder.note(run.number_of(number), episode)
+    def on_failure(self, failure: Failure) -> None:
+        if self.recorder:
+            self.recorder.set_aside(failure)
 
 
 def next_size(episodes: int, seconds: float) -> int:
@@ -284,7 +243,7 @@ def to_the_end(
 def _told(progress: Callable[[AnyRun], None] | bool | None) -> Iterator[Callable[[AnyRun], None]]:
     """Who is told after every block: a bar, somebody's function, nobody."""
     if progress is True:
-        from covgame.runs.watching import display
+        from covgame.report.progress import display
 
         with display() as show:
             yield show
@@ -302,7 +261,7 @@ def updated_page(run: Run, *, wanted: bool) -> Iterator[Callable[[Run], None]]:
     if not wanted:
         yield lambda run: None
         return
-    from covgame.report.updates import page_updates
+    from covgame.report.html import page_updates
 
     with page_updates(run) as update:
         yield update
@@ -310,7 +269,7 @@ def updated_page(run: Run, *, wanted: bool) -> Iterator[Callable[[Run], None]]:
 
 def replay(
     run: Run,
-    source: ExternalSource,
+    source: Source,
     recorded: RecordedEpisodes,
     on_episode: Callable[[int], None] = lambda told: None,
 ) -> None:
