@@ -23,7 +23,7 @@ import pytest
 import covgame as cg
 from covgame.data.dataset import open_data
 from covgame.errors import BadInput, CovgameWarning, StorageFailed
-from covgame.runs.playing import to_the_end
+from covgame.runs.loop import to_the_end
 from covgame.runs.resume import open_for_resume
 from covgame.storage import database, files, folder
 from covgame.storage.database import Writer
