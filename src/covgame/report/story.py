@@ -289,6 +289,10 @@ def learning_figures(run: LearningRun, ending: Ending) -> list[Figure]:
     if found.get("value_lower") is not None:
         figures.append(Figure("earns at least", number(found["value_lower"]), "per episode"))
         figures.append(Figure("best at most", number(found["value_upper"]), "any policy"))
+    if not ending.running and run.floor:
+        times = run.times_floor
+        note = "any method with a proof" if times is None else f"this run: {number(times)} times"
+        figures.append(Figure("floor", number(run.floor), note))
     may_fail = f"{run.settings.delta:g}"
     figures.append(Figure("may be wrong", may_fail, "probability (delta)"))
     return figures + _failures(run)

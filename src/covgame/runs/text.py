@@ -329,6 +329,12 @@ def phases_html(run: LearningRun) -> str:
     return rows_table("Parts, the last ones", rows, ("part", "episodes", "cells", "bound"))
 
 
+def _floor(run: LearningRun, least: float) -> str:
+    said = f"{number(least)} episodes on average for any method that also proves its answer"
+    times = run.times_floor
+    return said if times is None else f"{said}; this run took {number(times)} times that"
+
+
 def learning_facts(run: LearningRun) -> Facts:
     """What there is to say, as (label, value) lines for people."""
     H, _, A = run.counts.shape.hsa
@@ -341,6 +347,8 @@ def learning_facts(run: LearningRun) -> Facts:
         *run.conclusions(),
         ("guarantee", run.guarantee),
     ]
+    if run.floor:
+        facts.append(("floor", _floor(run, run.floor)))
     if run.bounded:
         facts += assumed_facts(run.assumptions)
     facts += failure_facts(run)
