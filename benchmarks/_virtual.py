@@ -1,6 +1,6 @@
 """A team of any size in virtual time, on any machine, with exact step times.
 
-It satisfies ``covgame.workers.messages.Team``, so the player is the one that users have. Episodes
+It satisfies ``covgame.sources.messages.Team``, so the player is the one that users have. Episodes
 are drawn from a model.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -16,14 +17,14 @@ from covgame.episodes import Episode
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.sources.environments import make
-from covgame.sources.external import ExternalSource
+from covgame.sources.messages import Job, Lost, NewStates, Report
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates
+from covgame.sources.stepped import SteppedSource
 from covgame.sources.steppers import AbsentStepper, Actions
+from covgame.sources.worker import Worker
 from covgame.targets.target import Target
-from covgame.workers.messages import Job, Lost, NewStates, Report
 from covgame.workers.player import TeamPlayer
-from covgame.workers.worker import Worker
 
 
 class VirtualTeam:
@@ -61,14 +62,14 @@ class VirtualTeam:
 def _worker(model: TabularMDP) -> Worker:
     """A worker that plans by itself."""
     horizon, states, _ = model.shape.hsa
-    stepper, _ = make(Simulator(model), horizon=horizon).opened()
-    return Worker(ExternalSource(stepper, CountedStates(states), horizon, 0))
+    source = cast("SteppedSource", make(Simulator(model), horizon=horizon).open(0))
+    return Worker(SteppedSource(source.stepper, CountedStates(states), horizon, 0))
 
 
-def absent(model: TabularMDP, seed: int) -> ExternalSource:
+def absent(model: TabularMDP, seed: int) -> SteppedSource:
     """What a player knows of an environment that its workers have."""
     H, S, A = model.shape.hsa
-    return ExternalSource(AbsentStepper(Actions(range(A))), CountedStates(S), H, seed)
+    return SteppedSource(AbsentStepper(Actions(range(A))), CountedStates(S), H, seed)
 
 
 def episodes_to_cover(

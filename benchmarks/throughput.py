@@ -58,9 +58,9 @@ def plan_cost(side: int) -> dict[str, Any]:
 
 def step_overhead() -> float:
     """Seconds that we add to a step in a worker."""
+    from covgame.sources.messages import Job
+    from covgame.sources.worker import Recipe, Worker
     from covgame.types import Policy
-    from covgame.workers.messages import Job
-    from covgame.workers.worker import Recipe, Worker
 
     worker = Worker(Recipe(HORIZON, "py:benchmarks._paced:Paced?micros=0&busy=yes").open())
     policy = Policy.deterministic(np.ones((HORIZON, 64), dtype=np.int64), 2)

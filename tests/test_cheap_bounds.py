@@ -243,7 +243,7 @@ def test_large_worlds_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert run.min_episodes_is == "lower bound"
     assert 0.5 * exact < run.min_episodes < exact
     assert run.ratio == run.n_episodes / run.min_episodes
-    assert f"at most {run.ratio:.3f} times the least possible" in run.to_text()
+    assert f"at most {run.ratio:.3f} times the minimum" in run.to_text()
     saved = result_of(tmp_path)
     assert saved == run.to_dict()
     assert (saved["min_episodes"], saved["min_episodes_is"]) == (run.min_episodes, "lower bound")

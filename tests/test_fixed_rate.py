@@ -23,10 +23,8 @@ def factor(rows: int, least: float, alpha: float, visits: float = 1.0) -> float:
 
 
 def best_alpha(rows: int, least: float, visits: float = 1.0) -> float:
-    return min(
-        np.linspace(0.01, 1, 400).tolist(),
-        key=lambda alpha: factor(rows, least, alpha, visits),
-    )
+    alphas: list[float] = np.linspace(0.01, 1, 400).tolist()
+    return min(alphas, key=lambda alpha: factor(rows, least, alpha, visits))
 
 
 def episodes_until_covered(

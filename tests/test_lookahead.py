@@ -24,7 +24,7 @@ from covgame.mdp import dp
 from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.players.following import FollowingGame
 from covgame.players.plain import PlainGame
-from covgame.sources import external
+from covgame.sources import stepped
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
@@ -203,7 +203,7 @@ def test_in_worlds_of_millions_of_states_plans_look_less_far() -> None:
 def test_a_world_that_grows_beyond_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same game, readable or compiled, when plans have to look less far than they did."""
     monkeypatch.setattr(lookahead, "MAX_PLANNED", 20 * 256)
-    monkeypatch.setattr(external, "FIRST_ROOM", 16)
+    monkeypatch.setattr(stepped, "FIRST_ROOM", 16)
     games = []
     for kind in (FollowingGame, PlainGame):
         monkeypatch.setattr("covgame.players.stepped.following_game", kind)

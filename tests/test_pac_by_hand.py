@@ -30,7 +30,7 @@ from covgame.pac.files import load_reward
 from covgame.pac.forecast import forecast_best_policy, forecast_reward_free
 from covgame.pac.learnt import LearntModel
 from covgame.pac.pce import ProportionalCoverage
-from covgame.pac.pruning import episodes_of, prune
+from covgame.pac.pruning import prune
 from covgame.pac.tasks import CoverTask, PhaseReport
 from covgame.pac.visitations import EstimateVisitations, visitation_task
 from covgame.targets.requests import uniform
@@ -299,7 +299,8 @@ def test_recorded_blocks_are_taken_apart() -> None:
         for name in ("state", "action", "reward", "next_state")
     ]
     block = Block(0, np.array([2, 1]), *columns)
-    for found, expected in zip(episodes_of([block, block]), [one, two, one, two], strict=True):
+    for found, expected in zip(block.episodes(), [one, two], strict=True):
+        assert found.terminated == expected.terminated
         for name in ("state", "action", "reward", "next_state"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 

@@ -539,6 +539,7 @@ def test_an_interrupt_that_python_cannot_raise_is_raised_later(
 
     monkeypatch.setattr(sys, "unraisablehook", main._interrupt_again)
     monkeypatch.setattr(main, "SECONDS_TO_RETRY", 0.0)
+    main._ended.clear()
 
     def delete_and_wait() -> None:
         Deleted()
@@ -546,3 +547,18 @@ def test_an_interrupt_that_python_cannot_raise_is_raised_later(
 
     with pytest.raises(KeyboardInterrupt):
         delete_and_wait()
+
+
+def test_an_interrupt_is_not_raised_again_after_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python's exit restores the default handlers, and the signal would end the process."""
+    sent: list[int] = []
+    monkeypatch.setattr(main, "SECONDS_TO_RETRY", 0.0)
+    monkeypatch.setattr(main, "signal_main_thread", sent.append)
+    monkeypatch.setattr(main, "_ended", threading.Event())
+    main._interrupt_unless_ended()
+    assert sent == [signal.SIGINT]
+    main._ended.set()
+    main._interrupt_unless_ended()
+    assert sent == [signal.SIGINT]

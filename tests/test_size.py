@@ -18,9 +18,9 @@ from covgame.players.following import FollowingGame
 from covgame.players.plain import PlainGame
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
-from covgame.sources import external
-from covgame.sources.external import ExternalSource
+from covgame.sources import stepped
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.stepped import SteppedSource
 from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
 from tests.test_cli import covgame
@@ -143,12 +143,12 @@ def test_memory_grows_in_the_middle_of_an_episode(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was learnt within the episode stays where it is, as in the readable game."""
-    monkeypatch.setattr(external, "FIRST_ROOM", 2)
+    monkeypatch.setattr(stepped, "FIRST_ROOM", 2)
     games = []
     for kind in (FollowingGame, PlainGame):
         monkeypatch.setattr("covgame.players.stepped.following_game", kind)
         run = start(cg.make(Ring, 7), text, CoverConfig())
-        assert isinstance(run.source, ExternalSource)
+        assert isinstance(run.source, SteppedSource)
         player = SteppedPlayer(run.game, run.source, run.growth)
         while not run.done:
             player.play(5)

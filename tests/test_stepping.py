@@ -23,8 +23,8 @@ from covgame.players.compiled import CompiledGame
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.runs.playing import play
-from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.stepped import SteppedSource
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
 from tests.runs import Corridor, coverage_at, own
@@ -125,7 +125,7 @@ def test_where_a_block_ends_changes_nothing(size: int) -> None:
     """A target may be covered just before it takes up what was newly seen."""
     env = cg.make("gym:Blackjack-v1", horizon=4)
     run = start(env, "uniform:1/pair", CoverConfig(seed=2))
-    assert isinstance(run.source, ExternalSource)
+    assert isinstance(run.source, SteppedSource)
     player = SteppedPlayer(run.game, run.source, run.growth)
     while not run.done:
         player.play(size)

@@ -15,7 +15,7 @@ from covgame.config import CoverConfig
 from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.runs.opening import load, resume
-from covgame.sources.external import ExternalSource
+from covgame.sources.stepped import SteppedSource
 from covgame.storage import episodes as shard_files
 from tests.rooms import assert_same, files, steps, whatever_is_said
 from tests.rundb import (
@@ -270,7 +270,7 @@ def test_what_was_seen_just_before_a_stop_is_asked_for_after_it() -> None:
 
     house = House()
     run = start(own(house, horizon=2), "uniform:300", CoverConfig())
-    assert isinstance(run.source, ExternalSource)
+    assert isinstance(run.source, SteppedSource)
     SteppedPlayer(run.game, run.source, run.growth).play(201)
     house.door = True
     stopped = SteppedPlayer(run.game, run.source, run.growth)

@@ -136,7 +136,7 @@ class Plan:
         if self.bounds is not None:
             facts.append(("bounds", self._chain(self.bounds)))
         if self.unreachable:
-            facts.append(("left out", f"{len(self.unreachable)} rows below --min-reach"))
+            facts.append(("skipped", f"{len(self.unreachable)} rows below --min-reach"))
         return facts
 
     def _chain(self, bounds: measures.Bounds) -> str:

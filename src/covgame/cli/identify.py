@@ -18,8 +18,7 @@ from covgame.cli.options import (
     reading_options,
     report_option,
 )
-from covgame.cli.playing import finish
-from covgame.cli.progress import announce
+from covgame.cli.playing import announce, finish
 from covgame.config import LearnConfig
 from covgame.runs.given import From
 from covgame.runs.learn import start

@@ -12,8 +12,7 @@ from covgame.cli.options import (
     config_options,
     report_option,
 )
-from covgame.cli.playing import finish, leave_unopened
-from covgame.cli.progress import recount_lines
+from covgame.cli.playing import finish, leave_unopened, recount_lines
 from covgame.config import CoverConfig
 from covgame.runs.opening import take_up
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from covgame.arrays import sum_by_index
+from covgame.data.combined_counts import CombinedCounts
 from covgame.data.dataset import Dataset
-from covgame.data.evidence import Evidence
 from covgame.errors import BadInput
 from covgame.game.growing import Moves
 from covgame.memory import require_room
@@ -109,7 +109,7 @@ class Asked:
         return order[: np.count_nonzero(self.missing)]
 
 
-def ask_of(evidence: Evidence, request: Request | Target) -> Asked:
+def ask_of(evidence: CombinedCounts, request: Request | Target) -> Asked:
     """What was asked for, and how much of it is missing."""
     if isinstance(request, Uniform) and request.per == "transition":
         return _transitions(evidence, request.count)
@@ -119,7 +119,7 @@ def ask_of(evidence: Evidence, request: Request | Target) -> Asked:
     return Asked(target, missing, missing)
 
 
-def _resolved(evidence: Evidence, request: Request | Target) -> Target:
+def _resolved(evidence: CombinedCounts, request: Request | Target) -> Target:
     environment, model, shape = evidence.environment, evidence.model, evidence.shape
     if environment is not None and model is not None:
         target = resolve_target(request, model, last_step=environment.opener is not None)
@@ -141,7 +141,7 @@ def _resolved(evidence: Evidence, request: Request | Target) -> Target:
     return request.resolve(evidence.kernel)
 
 
-def _transitions(evidence: Evidence, count: float) -> Asked:
+def _transitions(evidence: CombinedCounts, count: float) -> Asked:
     """Every transition that can happen, or was seen; and every action of what was seen."""
     environment, model, shape = evidence.environment, evidence.model, evidence.shape
     counts = evidence.apart

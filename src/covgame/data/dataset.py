@@ -21,9 +21,9 @@ from covgame.jsonfile import check_content, is_file, is_folder
 from covgame.memory import require_room
 from covgame.names import Names, closest
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
-from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.sources.source import Source
+from covgame.sources.states import DiscoveredStates, States
 from covgame.storage.folder import DATABASE, EPISODES, RunFolder
 from covgame.types import Shape
 
@@ -81,16 +81,14 @@ class Numbering:
         return cls.of_source(environment.open(0), environment)
 
     @classmethod
-    def of_source(cls, source: Any, environment: Environment) -> Numbering:
+    def of_source(cls, source: Source, environment: Environment) -> Numbering:
         """That of a source that is being played: what is new to it gets its next numbers."""
         # A table shows no cuts, and an environment with one is not played beyond its time limit.
         cuts = environment.model is None
-        if not isinstance(source, ExternalSource):
-            shape = source.shape
-            return cls(CountedStates(shape.states), shape.actions, 0, source.model.names, cuts)
-        actions = source.stepper.actions
+        actions = source.actions
         first = actions.values[0] if isinstance(actions.values, range) else 0
-        return cls(source.states, len(actions), first, source.names, cuts)
+        names = source.names if environment.model is None else environment.model.names
+        return cls(source.states, len(actions), first, names, cuts)
 
 
 class Dataset:
@@ -339,7 +337,7 @@ def place_of(data: str | Path) -> Path:
         place = Path(os.path.realpath(name))
         is_part = place.name == EPISODES and is_file(str(place.parent / DATABASE))
         return place.parent if is_part else place
-    from covgame.data.minari_data import datasets_root
+    from covgame.data.minari import datasets_root
 
     return Path(os.path.realpath(datasets_root() / name.removeprefix(MINARI)))
 
@@ -425,7 +423,7 @@ def _origin(name: str, columns: Mapping[str, str]) -> Origin:
 def _reader_of(name: str, columns: Mapping[str, str]) -> Origin:
     """Heavy libraries are imported by those who need them."""
     if name.startswith(MINARI):
-        from covgame.data.minari_data import minari_by_id
+        from covgame.data.minari import minari_by_id
 
         return minari_by_id(name.removeprefix(MINARI))
     path = Path(name)
@@ -435,7 +433,7 @@ def _reader_of(name: str, columns: Mapping[str, str]) -> Origin:
         from covgame.data.tables import TableReader
 
         return Origin(TableReader([path], columns))
-    from covgame.data.minari_data import find_minari
+    from covgame.data.minari import find_minari
 
     found = find_minari(name)
     if found is None:
@@ -490,7 +488,7 @@ def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
             states=_states_of(folder, names) if keys is None else None,
             **_about_run(folder, path),
         )
-    from covgame.data.minari_data import is_minari, minari_folder
+    from covgame.data.minari import is_minari, minari_folder
 
     if is_minari(path):
         return minari_folder(path)

@@ -1,4 +1,4 @@
-"""Steps as a CSV file: a row per step, with what states and actions are called."""
+"""Steps as a CSV file: a row per step, with labels of states and actions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def write_csv(recording: Recording, draft: Path) -> None:
     labels = {
         name: None
         if words is None
-        else escape_formulas(pa.array([_as_utf8(word) for word in words]))
+        else escape_formulas(
+            # Half a character, which Python can hold and no file, is written as its number.
+            pa.array([word.encode("utf-8", "backslashreplace").decode("utf-8") for word in words])
+        )
         for name, words in (
             ("state", recording.state_labels()),
             ("action", recording.action_labels()),
@@ -33,7 +36,7 @@ def write_csv(recording: Recording, draft: Path) -> None:
     }
     try:
         for batch in recording.batches():
-            for part in _slices(_complete(batch.table, recording.schema)):
+            for part in _slices(batch.table):
                 flat = _flat(part, labels, is_free_text=recording.kept is not None)
                 if writer is None:
                     writer = pyarrow.csv.CSVWriter(str(draft), flat.schema)
@@ -41,20 +44,6 @@ def write_csv(recording: Recording, draft: Path) -> None:
     finally:
         if writer is not None:
             writer.close()
-
-
-def _as_utf8(word: str) -> str:
-    """Half a character, which Python can hold and no file, as its number."""
-    return word.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _complete(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With empty columns for what an older version did not record."""
-    columns = [
-        table[field.name] if field.name in table.column_names else pa.nulls(len(table), field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
 
 
 def _slices(table: pa.Table) -> Iterator[pa.Table]:

@@ -128,7 +128,7 @@ class Counts:
         for step, (cell, successor, reward) in enumerate(
             zip(
                 episode.cells(self.shape),
-                episode.next_state.tolist(),
+                episode.successors.tolist(),
                 episode.reward.tolist(),
                 strict=True,
             )

@@ -251,7 +251,7 @@ class CompiledGame:
         self._weigh_as_told()
         cells = list(episode.cells(self.game.target.shape))
         self.workspace.path[: len(cells)] = cells
-        self.workspace.path_next[: len(cells)] = episode.next_state
+        self.workspace.path_next[: len(cells)] = episode.successors
         self.workspace.path_reward[: len(cells)] = episode.reward
         while not self._count(len(cells)):
             self._make_room()

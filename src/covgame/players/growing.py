@@ -48,5 +48,4 @@ def _joined(first: int, blocks: list[Block]) -> Block:
     parts: dict[str, Any] = {
         name: np.concatenate([getattr(one, name) for one in blocks]) for name in columns
     }
-    # No episode of a model ends in a state, and only readable ones say so.
-    return replace(blocks[0], first_episode=first, ended_in=None, **parts)
+    return replace(blocks[0], first_episode=first, terminated=None, **parts)

@@ -6,11 +6,12 @@ import contextlib
 import math
 import time
 
-from covgame.episodes import Block, Episode, Note, as_block
+from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.game.batches import plan_batch
-from covgame.game.game import EpisodeSource, Game
+from covgame.game.game import Game
 from covgame.players.compiled import inner_game
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.types import Policy
 
 POLICIES = 8
@@ -30,17 +31,18 @@ class BatchedPlayer:
     def __init__(
         self,
         game: Game,
-        source: EpisodeSource,
+        source: Source,
         *,
         policies: int = POLICIES,
         each: int | None = None,
+        observer: EpisodeObserver = UNOBSERVED,
     ) -> None:
         self.game, self.source, self.policies = game, source, policies
+        self.observer = observer
         self.each, self.measured = each or 1, each is None
         self.inner = inner_game(game)
         self.planning = self.playing = 0.0
         self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
-        self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, most: int) -> Block:
         """One round of at most so many episodes."""
@@ -63,10 +65,7 @@ class BatchedPlayer:
         played: list[Episode] = []
         try:
             for number, policy in enumerate(policies, first):
-                episode = self._episode(policy, number)
-                if self.note is not None:
-                    self.note(number, episode)
-                played.append(episode)
+                played.append(self._episode(policy, number))
         except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
             self.failure = error
         return played
@@ -75,7 +74,7 @@ class BatchedPlayer:
         """Tried again as long as that makes sense."""
         while True:
             with contextlib.suppress(EpisodeFailed):
-                return self.source.play(policy, number)
+                return self.source.play(policy, number, None, self.observer)
 
     def _measure(self, planning: float, playing: float, episodes: int) -> None:
         """How many episodes a policy should be played for."""

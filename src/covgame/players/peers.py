@@ -231,7 +231,7 @@ class ExplorerPlayer:
         episode = self.source.play(Policy(table, A, begin), self.counts.n_episodes, step)
         last = len(episode) - 1  # the source reports no step after which the episode is over
         explorer.observe(
-            last, int(episode.state[last]), int(episode.action[last]), int(episode.next_state[last])
+            last, int(episode.state[last]), int(episode.action[last]), int(episode.successors[last])
         )
         self.counts.add(episode, len(episode))
         return episode

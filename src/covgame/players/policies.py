@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from covgame.episodes import Block, Episode, Note, as_block
+from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.failures import Failure
 from covgame.game.counts import Counts
@@ -15,8 +15,8 @@ from covgame.mdp.model import TabularMDP
 from covgame.players.by_counts import STREAM as COUNTS_STREAM
 from covgame.players.by_counts import SortedSuccessors, draw_visits
 from covgame.players.compiled import recorded_block, world_arrays
-from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import STREAM, SimulatedSource
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.types import FloatHSA, Policy
 
 
@@ -42,10 +42,15 @@ class PolicyByCounts:
 class PolicyStepped:
     """Episode by episode on an environment."""
 
-    def __init__(self, policy: Policy, counts: Counts, source: ExternalSource) -> None:
-        self.policy, self.counts, self.source = policy, counts, source
+    def __init__(
+        self,
+        policy: Policy,
+        counts: Counts,
+        source: Source,
+        observer: EpisodeObserver = UNOBSERVED,
+    ) -> None:
+        self.policy, self.counts, self.source, self.observer = policy, counts, source, observer
         self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
-        self.note: Note | None = None  # told of every episode as soon as it is over
 
     def play(self, episodes: int) -> Block:
         """So many episodes; if it fails or is broken off, those before, and the error next time."""
@@ -55,9 +60,7 @@ class PolicyStepped:
         while len(played) < episodes:
             number = self.counts.n_episodes
             try:
-                episode = self.source.play(self.policy, number)
-                if self.note is not None:
-                    self.note(number, episode)
+                episode = self.source.play(self.policy, number, None, self.observer)
             except EpisodeFailed:
                 continue
             except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
-from covgame.episodes import Block, Episode, Note, as_block
+from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed
 from covgame.failures import Failure
 from covgame.game.game import Game
@@ -15,8 +13,8 @@ from covgame.game.growth import Growth
 from covgame.players.compiled import CompiledGame
 from covgame.players.following import following_game
 from covgame.players.plain import PlainGame
-from covgame.sources.external import ExternalSource
-from covgame.types import Policy, Shape
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
+from covgame.types import Policy
 
 
 class SteppedPlayer:
@@ -25,20 +23,20 @@ class SteppedPlayer:
     def __init__(
         self,
         game: Game,
-        source: ExternalSource,
+        source: Source,
         growth: Growth | None = None,
         inner: Callable[[Game], CompiledGame | PlainGame] = following_game,
+        *,
+        observer: EpisodeObserver = UNOBSERVED,
     ) -> None:
-        self.game, self.source = game, source
+        self.game, self.source, self.observer = game, source, observer
         self.growth = growth or Growth()
         self.growth.begin(game)
         game.looks_again |= self.growth.looks_again and game.revising is not None
         game.has_reserve |= self.growth.reserves(game)
         self.inner = inner(game)
-        source.visits_of = self._visits_of
         self.discovered: set[int] = set()  # states whose rows are asked for
         self.failure: EnvironmentFailed | StorageFailed | KeyboardInterrupt | None = None
-        self.note: Note | None = None  # told of every episode as soon as it is over
         self.n_avoided = source.masks.n_avoided if growth and growth.avoided is not None else 0
 
     def play(self, episodes: int) -> Block:
@@ -57,11 +55,11 @@ class SteppedPlayer:
             looking = self.growth.is_second_look(self.game)
             try:
                 if looking and self._looks_at_random():
-                    episode = self.source.play(random_actions(self.game.target.shape), number)
+                    policy = Policy.uniform(self.game.target.shape)
+                    episode = self.source.play(policy, number, None, self.observer)
                 else:
-                    episode = self.source.play(self.next_policy(), number, self.revise)
-                if self.note is not None:
-                    self.note(number, episode)
+                    policy = self.next_policy()
+                    episode = self.source.play(policy, number, self.revise, self.observer)
             except EpisodeFailed:
                 self.abandon()
                 continue
@@ -105,11 +103,6 @@ class SteppedPlayer:
         if self.growth.update(self.game, self.source.allowed):
             self._target_changed()
         return self.game.counts.n_episodes > 0 and self.growth.is_over(self.game)
-
-    def _visits_of(self, state: int, action: int) -> int:
-        """How often an action was taken in a state, in the episodes that are over."""
-        visits = self.game.counts.visits
-        return int(visits[:, state, action].sum()) if state < visits.shape[1] else 0
 
     def next_policy(self) -> Policy:
         """The policy to play next; the first state of an episode may be a new one."""
@@ -165,8 +158,3 @@ class SteppedPlayer:
         self._make_room()
         for state in episode.state.tolist():
             self._discover(state)
-
-
-def random_actions(shape: Shape) -> Policy:
-    """Uniformly random actions; of the forbidden ones none is drawn."""
-    return Policy.stochastic(np.broadcast_to(1.0 / shape.actions, shape.hsa))

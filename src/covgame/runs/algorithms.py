@@ -16,22 +16,21 @@ from covgame.pac.forecast import Forecast, forecast_best_policy, forecast_reward
 from covgame.pac.mixtures import Structure
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import ImplicitElimination
-from covgame.runs.run import Source
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource, Pay
-from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import Source
+from covgame.sources.stepped import RewardBounds
 from covgame.types import END, BoolHSA
 
 Explorer = ProportionalCoverage | CertifiedExploration
 Identifier = ImplicitElimination | CertifiedIdentification
 
 
-def pay_of(settings: LearnConfig) -> Pay | None:
+def reward_bounds_of(settings: LearnConfig) -> RewardBounds | None:
     """What an environment has to keep to, because the bounds rely on it."""
     if settings.command == "explore":
         return None
     certified, returns = settings.preset == "certified", settings.return_range
-    return Pay(settings.reward_range, returns[1] if certified and returns else None)
+    return RewardBounds(settings.reward_range, returns[1] if certified and returns else None)
 
 
 def algorithm_for(
@@ -86,7 +85,7 @@ def _certified(
 ) -> CertifiedExploration | CertifiedIdentification:
     """Algorithms that play until their certificate says enough."""
     model = environment.model
-    simulated = isinstance(source, SimulatedSource)
+    simulated = source.model is not None
     structure = known_structure(model, settings.most_successors, simulated=simulated)
     counts = Counts(source.shape, pooled=source.stationary and not settings.stage_dependent)
     # A model knows whether its stages are alike; of an environment that is supposed, and tested.
@@ -124,7 +123,7 @@ def _most_paid(settings: LearnConfig, model: TabularMDP | None, source: Source) 
     if settings.return_range is None:
         return None
     most = settings.return_range[1]
-    if model is not None and not isinstance(source, ExternalSource):
+    if model is not None and source.model is not None:
         pays = (model.rewards > 0).astype(np.float64)  # simulated rewards are 0 or 1
         possible = dp.highest_return(model.transitions, pays)
         if possible > most:
@@ -142,7 +141,7 @@ def _one_start(model: TabularMDP) -> bool:
 def _check_rewards(model: TabularMDP, settings: LearnConfig, source: Source) -> None:
     """Rewards have to lie in the range that the confidence sets are made for."""
     low, high = settings.reward_range
-    if isinstance(source, SimulatedSource):
+    if source.model is not None:
         _check_range_of_model(low, high)
     if (model.rewards < low).any() or (model.rewards > high).any():
         least, most = float(model.rewards.min()), float(model.rewards.max())

@@ -26,9 +26,8 @@ from covgame.mdp.model import TabularMDP
 from covgame.names import Labels
 from covgame.pac.mixtures import rarely_reached
 from covgame.planning import resolve_target
-from covgame.runs.run import Source
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
+from covgame.sources.source import Source
 from covgame.targets.groups import Grouped
 from covgame.targets.moves import PossibleMoves, check_has_moves, possible_moves
 from covgame.targets.reaching import check_reachable, drop_rarely_reached
@@ -98,8 +97,7 @@ def _second_look(growth: Growth, source: Source) -> SecondLook | None:
     Not for a ``Driver``, whose user ends the loop, nor for targets by label, which look anyway.
     """
     grows = growth.request is not None and not isinstance(growth.request, SeenLabels)
-    stepped = isinstance(source, ExternalSource) and getattr(source.stepper, "plays", True)
-    return SecondLook() if grows and stepped and source.discovers_states else None
+    return SecondLook() if grows and source.discovers_states and not source.is_driven else None
 
 
 def _on_model(
@@ -157,8 +155,7 @@ def _on_unknown(
         shown = _shown_by(request, source)
         return Asked(nothing, Growth(SeenGroups(shown, request.count, request.tries)))
     if isinstance(request, Listed) and not source.discovers_states:
-        names = source.names if isinstance(source, ExternalSource) else None
-        return Asked(request.on(source.shape, names), Growth(None, rare))
+        return Asked(request.on(source.shape, source.names), Growth(None, rare))
     if isinstance(request, Listed):
         return Asked(nothing, Growth(_by_label(request, source)))
     raise UnknownModel(
@@ -180,16 +177,16 @@ def _rare(settings: CoverConfig) -> Rare | None:
 
 def _shown_by(request: Grouped, source: Source) -> Grouped:
     """The function's states are what was observed, its actions what they are called."""
-    if not isinstance(source, ExternalSource):
+    if source.model is not None:
         return request
-    labels = source.stepper.actions.labels
+    labels = source.actions.labels
     action: Callable[[int], Any] = int if labels is None else labels.__getitem__
     if not source.discovers_states:
         return request.shown_as(int, action)
     return request.shown_as(partial(observed, source), action)
 
 
-def observed(source: ExternalSource, state: int) -> Any:
+def observed(source: Source, state: int) -> Any:
     """A discovered state as it was observed: text, numbers, tuples of them; others by label.
 
     Read from what is kept of it, so that it is the same after resuming.
@@ -210,8 +207,7 @@ def _by_label(listed: Listed, source: Source) -> SeenLabels:
     if listed.groups:
         raise BadInput(f"{listed.source}: groups of a file need states that are numbered")
     shape = source.shape
-    names = source.names if isinstance(source, ExternalSource) else None
-    labels = Labels({}, Labels.of(names, 0, shape.actions).actions) if names else Labels({}, {})
+    labels = Labels({}, Labels.of(source.names, 0, shape.actions).actions)
     rows: dict[tuple[Any, ...], float] = {}
     for place, (h, s, a, count) in enumerate(listed.rows):
         where = f"{listed.source}: cells[{place}]"

@@ -31,12 +31,12 @@ from covgame.pac.error_bounds import (
 from covgame.pac.homogeneity import TRUNCATED, difference, share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
+from covgame.report.view import assumed
 from covgame.runs.algorithms import known_structure
 from covgame.runs.claims import data_hash
 from covgame.runs.given import Given, load_given
 from covgame.runs.opening import load
 from covgame.runs.saving import environment_of
-from covgame.runs.text import assumed_facts
 from covgame.storage.folder import CERTIFICATE, RunFolder
 from covgame.storage.state import counts_from
 from covgame.storage.trust import resume_command
@@ -75,7 +75,7 @@ class Checked:
         ]
         if self.delta is not None:
             facts.append(("wrong", f"with probability {self.delta:g} at most"))
-        return facts + assumed_facts(self.assumptions)
+        return [*facts, *assumed(self.assumptions)]
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts())

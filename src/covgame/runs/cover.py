@@ -26,9 +26,10 @@ from covgame.runs.given import (
 )
 from covgame.runs.playing import save_answer, to_the_end
 from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, check_has_folder
-from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
+from covgame.runs.saving import create_folder, environment_of, failure_policy_of, foreign_code
 from covgame.sources.environments import as_environment
 from covgame.sources.maps import AnyMap
+from covgame.sources.messages import WorkerPool
 from covgame.storage.folder import RunFolder
 
 
@@ -138,6 +139,13 @@ def _say(sentence: str | None) -> None:
             sys.stderr.write(f"covgame: {sentence}\n")
 
 
+def worker_pool_of(settings: CoverConfig) -> WorkerPool | None:
+    """The workers that were asked for."""
+    if not settings.plays_in_team:
+        return None
+    return WorkerPool(settings.workers, settings.engine, settings.address)
+
+
 def start(
     env: Any,
     target: AnyTarget,
@@ -156,7 +164,10 @@ def start(
     if settings.play == "counts" and data is not None:
         raise BadInput("--from starts from episodes, and --play counts has none; use --play exact")
     source = environment.open(
-        settings.seed, keep_observations=settings.keep_observations, care=care_of(settings)
+        settings.seed,
+        keep_observations=settings.keep_observations,
+        failure_policy=failure_policy_of(settings),
+        workers=worker_pool_of(settings),
     )
     opened = open_given(data, environment, source)
     asked = ask(environment, target, settings, source)
@@ -208,7 +219,8 @@ def reopen(
         settings.seed,
         known=folder.load_states(),
         keep_observations=settings.keep_observations,
-        care=care_of(settings, folder),
+        failure_policy=failure_policy_of(settings, folder),
+        workers=worker_pool_of(settings),
     )
     again = ask_again(folder, asked, environment, settings, source, target)
     model = environment.model

@@ -31,9 +31,8 @@ from covgame.planning import episodes
 from covgame.runs import least
 from covgame.runs.given import Given
 from covgame.runs.least import Kind, Least
-from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
-from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
-from covgame.sources.external import ExternalSource
+from covgame.runs.run import Arrays, Run, StopReason
+from covgame.sources.source import Source
 from covgame.storage.folder import TARGET
 from covgame.storage.state import fitting, game_arrays, restore_game, target_from
 from covgame.targets.moves import moves_target
@@ -59,8 +58,8 @@ class Coverage(Run):
     ONE_TASK = True
 
     def __post_init__(self) -> None:
-        stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
-        self.ways = Ways(self.source.shape.actions) if stepped else None
+        unknown = self.environment.model is None
+        self.ways = Ways(self.source.shape.actions) if unknown else None
         self._compared: dict[tuple[Target, int | None], Least] = {}  # the last only
         self.steps_before = 0  # steps that were counted, but not kept block by block
         self.steps_kept = 0
@@ -189,7 +188,7 @@ class Coverage(Run):
         if allowed is None:
             return None
         masked = ~allowed
-        if isinstance(self.source, ExternalSource) and self.source.masks.avoided:
+        if self.source.masks.avoided:
             masked &= ~self.source.masks.as_array(len(masked))
         masked = masked[self._reachable_or_seen()]
         return (int(masked.sum()), masked.size) if masked.any() else None
@@ -208,13 +207,13 @@ class Coverage(Run):
     @property
     def is_mapped(self) -> bool:
         """Whether states are what somebody's map makes of observations."""
-        return self.environment.reading.states is not None
+        return self.environment.spec.states is not None
 
     @property
     def assumptions(self) -> list[str]:
         """What covering rests on that data cannot show; ``certify`` lists the same."""
         request, forbidden, avoided = self.growth.request, 0, 0
-        if isinstance(self.source, ExternalSource) and self.source.masks.avoided:
+        if self.source.masks.avoided:
             avoided = int(self.source.masks.as_array(self.source.shape.states).sum())
         if self.game.allowed is not None:
             forbidden = int((~self.game.allowed).sum()) - avoided
@@ -389,23 +388,6 @@ class Coverage(Run):
         masked = self.masked_pairs
         return None if masked is None else {"excluded": masked[0], "pairs": masked[1]}
 
-    def to_text(self) -> str:
-        return coverage_text(self)
-
-    def facts(self) -> list[tuple[str, str]]:
-        return coverage_facts(self)
-
-    def _further_html(self) -> str:
-        return missing_html(self)
-
-    def outlook(self) -> Outlook:
-        return coverage_outlook(self)
-
-    def _figure(self) -> Any:
-        from covgame.report.runs import coverage_figure
-
-        return coverage_figure(self)
-
     def __repr__(self) -> str:
         state = "covered" if self.covered else f"{len(self.uncovered)} rows open"
         if self.environment.model is None and self.states_possible is not None:
@@ -509,10 +491,10 @@ class Coverage(Run):
         self.pace.restart(self.game)
         self.steps_before = int(self.counts.visits.sum())
         self.growth.restore(arrays)
-        if isinstance(self.source, ExternalSource):
-            visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
-            self.source.masks.recall(self.game.allowed, visited)
-            self._avoid_again(self.source)
+        visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
+        self.source.restore(self.game.allowed, visited)
+        if self.source.masks.avoided:
+            self.growth.avoided = self.source.masks.as_array(self.source.shape.states)
         if "left_out_rows" in arrays:
             self.growth.left_out = _saved_rows(arrays)
         self.growth.cut = _as_rows(arrays.get("cut_off_rows", np.zeros((0, 3), dtype=np.int64)))
@@ -521,14 +503,6 @@ class Coverage(Run):
                 self.ways.restore(arrays)
             if self.growth.second_look is not None:
                 self.growth.second_look = SecondLook(*map(int, arrays["by_chance"].tolist()))
-
-    def _avoid_again(self, source: ExternalSource) -> None:
-        """What failed and was avoided is not asked for any more."""
-        for failure in source.failures:
-            if failure.then == "avoided":
-                source.avoid(failure)
-        if source.masks.avoided:
-            self.growth.avoided = source.masks.as_array(source.shape.states)
 
 
 def _saved_target(arrays: Arrays, source: Source) -> Target:

@@ -28,11 +28,10 @@ from covgame.runs.playing import save_answer
 from covgame.runs.refusals import check_has_folder
 from covgame.runs.saving import create_folder, recorder_for
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
-from covgame.sources.objects import HANDED_OVER, Reading
+from covgame.sources.objects import HANDED_OVER, StateActionSpec
 from covgame.sources.states import DiscoveredStates, States
-from covgame.sources.steppers import Actions, Step, plain_actions
+from covgame.sources.steppers import AbsentStepper, plain_actions
 from covgame.storage.folder import DATABASE
 from covgame.targets.groups import Grouped
 from covgame.targets.requests import Request
@@ -40,25 +39,6 @@ from covgame.targets.target import Target
 from covgame.types import END, Policy
 
 NAME = f"a driven simulator {HANDED_OVER}"
-
-
-class NobodyPlays:
-    """Stands where an environment would: its episodes are told, not played."""
-
-    world = None
-    spaces = (None, None)
-    plays = False
-
-    def __init__(self, actions: Actions) -> None:
-        self.actions = actions
-
-    def reset(self, seed: int) -> tuple[Any, Any]:
-        """There is nothing to start."""
-        raise EnvironmentFailed("this run is driven from outside; go on with covgame.Driver")
-
-    def step(self, action: int) -> Step:
-        """There is nothing to step."""
-        raise EnvironmentFailed("this run is driven from outside; go on with covgame.Driver")
 
 
 class OpenEpisode:
@@ -172,9 +152,7 @@ class Driver:
             self.run = start(environment, target, settings)
             if out is not None:
                 create_folder(self.run, out)
-        if not isinstance(self.run.source, ExternalSource):
-            raise BadInput("a driver needs an environment that shows observations")
-        self.source: ExternalSource = self.run.source
+        self.source = self.run.source
         self.player = SteppedPlayer(self.run.game, self.source, self.run.growth)
         self.recorder = recorder_for(self.run)
         self.under_way: list[OpenEpisode] = []
@@ -184,14 +162,15 @@ class Driver:
         if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
             raise BadInput(f"the horizon must be a whole number from 1 on, not {self.horizon!r}")
 
-        def opener() -> tuple[NobodyPlays, States]:
+        def opener() -> tuple[AbsentStepper, States]:
             numbered = DiscoveredStates()
             if states is not None:
                 numbered = MappedStates(state_map(states), None)
-            return NobodyPlays(self.actions), numbered
+            why = "this run is driven from outside; go on with covgame.Driver"
+            return AbsentStepper(self.actions, why, is_driven=True), numbered
 
         opener()  # a map that makes no sense is refused now
-        return Environment(NAME, self.horizon, None, False, opener, Reading(states))
+        return Environment(NAME, self.horizon, None, False, opener, StateActionSpec(states))
 
     @property
     def covered(self) -> bool:
@@ -239,7 +218,7 @@ class Driver:
     def choose(self, episode: OpenEpisode, observation: Any, allowed: Any = None) -> int:
         """The number of the action to take next in an episode."""
         state = self._number(observation)
-        self.source.masks.now = None
+        self.source.masks.clear()
         if allowed is not None:
             self.source.masks.show(state, allowed, self.source.shape.states)
         episode.states.append(state)
@@ -376,10 +355,7 @@ class Driver:
         numbers = [self._number(observation) for observation, _, _ in steps]
         if last is None and not terminated:
             raise BadInput("an episode that did not terminate ends in an observation; say which")
-        ended_in = None if last is None else self._number(last)
-        over = terminated or len(steps) < self.horizon  # or else it only was the last stage
-        end = END if over or ended_in is None else ended_in
-        following = [*numbers[1:], end]
+        following = [*numbers[1:], END if last is None else self._number(last)]
         return Episode.of_steps(
             [
                 (state, action, float(reward), successor)
@@ -387,8 +363,8 @@ class Driver:
                     numbers, steps, following, strict=True
                 )
             ],
-            ended_in if over else None,
-            cut_short=over and not terminated,
+            terminated=terminated,
+            cut_short=not terminated and len(steps) < self.horizon,
             observations=kept or None,
         )
 

@@ -22,8 +22,8 @@ from covgame.types import IntArray, Shape
 if TYPE_CHECKING:
     from covgame.data.dataset import Dataset
     from covgame.data.steps import Steps
-    from covgame.runs.run import Source
     from covgame.sources.environments import Environment
+    from covgame.sources.source import Source
     from covgame.storage.config import GivenFile
 
 AnyData = str | Path | Sequence[str | Path]
@@ -114,7 +114,7 @@ def count_given(
     """What they come to; ``stage_free`` where the run does not tell stages apart."""
     if not opened:
         return []
-    from covgame.data.fitting import check_fits
+    from covgame.data.model_check import check_fits
 
     given = [_given(one, shape, stage_free=stage_free) for one in opened]
     model = environment.model

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 from covgame.config import LearnConfig
 from covgame.errors import BadInput
 from covgame.jsonfile import check_content
-from covgame.runs.algorithms import algorithm_for, pay_of
+from covgame.runs.algorithms import algorithm_for, reward_bounds_of
 from covgame.runs.given import (
     AnyData,
     From,
@@ -25,7 +25,7 @@ from covgame.runs.refusals import (
     check_has_folder,
     check_possible,
 )
-from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
+from covgame.runs.saving import create_folder, environment_of, failure_policy_of, foreign_code
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
 from covgame.storage.folder import RunFolder
@@ -263,10 +263,10 @@ def _opened(
     source = environment.open(
         settings.seed,
         known=folder.load_states() if folder else None,
-        pay=pay_of(settings),
+        bounds=reward_bounds_of(settings),
         most_states=settings.most_states,
         keep_observations=settings.keep_observations,
-        care=care_of(settings, folder),
+        failure_policy=failure_policy_of(settings, folder),
     )
     check_has_confidence_sets(environment, source)
     opened = [] if folder else open_given(data, environment, source)

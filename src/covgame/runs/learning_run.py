@@ -24,21 +24,12 @@ from covgame.pac.homogeneity import Parting
 from covgame.pac.learnt import LearntModel
 from covgame.pac.principle import Conclusion
 from covgame.pac.tasks import CoverTask, PhaseReport, Task
-from covgame.planning import has_unit_rewards, number, world_class
+from covgame.planning import has_unit_rewards, world_class
 from covgame.rng import episode_seed
 from covgame.runs.algorithms import Explorer, Identifier
 from covgame.runs.claims import best_policy_claim, reward_free_claim, write_certificate
 from covgame.runs.given import Given
-from covgame.runs.policies import named_policy
-from covgame.runs.run import Arrays, Outlook, Run, StopReason
-from covgame.runs.text import (
-    Facts,
-    learning_facts,
-    learning_outlook,
-    learning_text,
-    phases_html,
-)
-from covgame.sources.simulated import SimulatedSource
+from covgame.runs.run import Arrays, Run, StopReason
 from covgame.storage.folder import CERTIFICATE
 from covgame.storage.state import counts_arrays, game_arrays, restore_counts, restore_game
 from covgame.targets.target import Target
@@ -111,7 +102,7 @@ class LearningRun(Run):
         return assumptions_of_claim(
             learner.counts.shape,
             learner.structure,
-            simulated=isinstance(self.source, SimulatedSource),
+            simulated=self.source.model is not None,
             pooled=learner.counts.pooled,
             stages=learner.stages,
             rewards=learner.range if isinstance(learner, CertifiedIdentification) else None,
@@ -128,10 +119,6 @@ class LearningRun(Run):
     @abstractmethod
     def findings(self) -> dict[str, Any]:
         """What the run is about, for the JSON answer."""
-
-    @abstractmethod
-    def conclusions(self) -> Facts:
-        """The same for people."""
 
     @abstractmethod
     def claim(self) -> dict[str, Any] | None:
@@ -154,11 +141,12 @@ class LearningRun(Run):
     @cached_property
     def _floor(self) -> Floor | None:
         model, asked = self.environment.model, self.settings
-        if model is None or asked.delta >= 0.5:
+        proves_nothing = asked.prune or asked.scale < 1
+        if model is None or proves_nothing or asked.delta >= 0.5:
             return None
         # Rewards of an environment that is played may depend on the next state, in the table they
         # do not, and data would tell more of the one than of the other.
-        known_rewards = isinstance(self.source, SimulatedSource) and has_unit_rewards(model)
+        known_rewards = self.source.model is not None and has_unit_rewards(model)
         task: FloorTask = "explore" if asked.command == "explore" else "identify"
         if task == "identify" and not known_rewards:
             return None
@@ -222,23 +210,6 @@ class LearningRun(Run):
             "run": str(self.path) if self.path else None,
         }
 
-    def to_text(self) -> str:
-        return learning_text(self)
-
-    def facts(self) -> Facts:
-        return learning_facts(self)
-
-    def _further_html(self) -> str:
-        return phases_html(self)
-
-    def outlook(self) -> Outlook:
-        return learning_outlook(self)
-
-    def _figure(self) -> Any:
-        from covgame.report.runs import learning_figure
-
-        return learning_figure(self)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.environment.name!r}, {self.n_episodes:,} episodes)"
 
@@ -253,7 +224,7 @@ class LearningRun(Run):
     def by_counts(self) -> bool:
         if self.settings.play is not None:
             return self.settings.play == "counts"
-        simulated = isinstance(self.source, SimulatedSource)
+        simulated = self.source.model is not None
         return simulated and self.settings.preset == "paper" and not self.settings.prune
 
     @property
@@ -411,11 +382,6 @@ class Exploration(LearningRun):
             return None
         return reward_free_claim(self.algorithm)
 
-    def conclusions(self) -> list[tuple[str, str]]:
-        if self.certified_error is None:
-            return [("error", "not bounded yet")]
-        return [("error", f"at most {number(self.certified_error)} for any reward in [0, 1]")]
-
 
 class Identification(LearningRun):
     """A run of ``identify``."""
@@ -455,25 +421,10 @@ class Identification(LearningRun):
             "value_lower": found.lower if found else None,
             "value_upper": found.upper if found else None,
             "policy": self.policy.to_list(),
-            **named_policy(self.policy, self.names),
+            **self.names.named_policy(self.policy),
         }
 
     def claim(self) -> dict[str, Any] | None:
         if not isinstance(self.algorithm, CertifiedIdentification):
             return None
         return best_policy_claim(self.algorithm)
-
-    def conclusions(self) -> list[tuple[str, str]]:
-        found = self.conclusion
-        if found is None:
-            return [("gap", "not bounded yet")]
-        kind = "stochastic" if found.policy.is_stochastic else "deterministic"
-        where = f"; covgame policy {self.path} prints it" if self.path else ", in run.policy"
-        return [
-            ("policy", f"{kind}{where}"),
-            (
-                "value",
-                f"at least {number(found.lower)}; no policy has more than {number(found.upper)}",
-            ),
-            ("gap", f"at most {number(found.gap)}"),
-        ]

@@ -26,7 +26,6 @@ from covgame.runs.saving import (
     foreign_code,
     newer_notice,
 )
-from covgame.sources.simulated import SimulatedSource
 from covgame.storage.folder import RunFolder
 from covgame.storage.state import counts_from
 from covgame.targets.requests import Request
@@ -277,7 +276,7 @@ def _take_up(
     """
     run = begin()
     source = run.source
-    if isinstance(source, SimulatedSource):
+    if source.is_replayable:
         try:
             _restore(run, folder)
         except BadInput as error:
@@ -297,7 +296,7 @@ def _take_up(
     except BadInput as error:
         damaged = error
     run = begin()
-    shape = Shape(source.horizon, source.states.size, source.shape.actions)
+    shape = Shape(source.shape.horizon, source.states.size, source.shape.actions)
     recorded = steps.n_episodes
     replay(run, source, RecordedEpisodes(steps, shape), lambda told: on_recount(told, recorded))
     if damaged is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from covgame.episodes import Block
-from covgame.errors import BadInput
 from covgame.pac.tasks import CoverTask, PolicyTask, Task
 from covgame.players.by_counts import COARSE, GROWTH, CountsPlayer
 from covgame.players.compiled import CompiledPlayer, is_compiled
@@ -14,13 +13,10 @@ from covgame.players.lazy import BatchedPlayer
 from covgame.players.plain import PlainPlayer
 from covgame.players.policies import PolicyByCounts, PolicyCompiled, PolicyStepped
 from covgame.players.stepped import SteppedPlayer
-from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
-from covgame.sources.external import ExternalSource
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.workers.player import TeamPlayer
-from covgame.workers.teams import new_team
-from covgame.workers.worker import Recipe
 
 STEPS_PER_BLOCK = 200_000
 
@@ -33,50 +29,35 @@ class Player(Protocol):
         ...
 
 
-def player_for(run: Run, task: Task) -> Player:
+def player_for(run: Run, task: Task, observer: EpisodeObserver) -> Player:
     """Who plays a task of a run, and how."""
-    if isinstance(run.source, ExternalSource):
-        run.source.number_of = run.number_of
     if isinstance(task, CoverTask) and task.rounds:
-        return BatchedPlayer(task.game, run.source)
-    if isinstance(run, Coverage) and run.settings.plays_in_team:
-        return _team_player(run)
-    if isinstance(run.source, ExternalSource):
-        return external_player(run, task, run.source)
+        return BatchedPlayer(task.game, run.source, observer=observer)
+    if isinstance(task, CoverTask) and (team := run.source.open_team()) is not None:
+        return TeamPlayer(
+            task.game,
+            run.source,
+            task.growth,
+            team,
+            budget=lambda: run.budget_left,
+            observer=observer,
+        )
+    if run.source.model is None:
+        return external_player(run, task, run.source, observer)
     if run.by_counts:
         return _counts_player(run, task)
     return _simulated_player(run, task)
 
 
-def external_player(run: Run, task: Task, source: ExternalSource) -> SteppedPlayer | PolicyStepped:
+def external_player(
+    run: Run, task: Task, source: Source, observer: EpisodeObserver = UNOBSERVED
+) -> SteppedPlayer | PolicyStepped:
     """Who plays a task step by step, and can be told episodes that were played before."""
     if run.task_seed != source.seed:
         source = source.seeded(run.task_seed)
-    source.number_of = run.number_of
     if isinstance(task, PolicyTask):
-        return PolicyStepped(task.policy, task.counts, source)
-    return SteppedPlayer(task.game, source, task.growth)
-
-
-def _team_player(run: Coverage) -> TeamPlayer:
-    """Several workers at once; they begin to work when they are handed something."""
-    source, settings = run.source, run.settings
-    if not isinstance(source, ExternalSource):
-        raise BadInput(f"{run.environment.name} is simulated, and needs no workers")
-    team = new_team(
-        Recipe.of(
-            run.environment,
-            keep_observations=settings.keep_observations,
-            on_failure=settings.on_failure,
-            seconds=settings.step_timeout,
-            isolate=settings.isolate,
-        ),
-        settings.workers,
-        len(source.stepper.actions),
-        engine=settings.engine,
-        address=settings.address,
-    )
-    return TeamPlayer(run.game, source, run.growth, team, budget=lambda: run.budget_left)
+        return PolicyStepped(task.policy, task.counts, source, observer)
+    return SteppedPlayer(task.game, source, task.growth, observer=observer)
 
 
 def _counts_player(run: Run, task: Task) -> Player:

@@ -9,22 +9,17 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
 from covgame.pac.tasks import Task
-from covgame.players.lazy import BatchedPlayer
-from covgame.players.policies import PolicyStepped
-from covgame.players.stepped import SteppedPlayer
 from covgame.runs.players import Player, external_player, player_for
 from covgame.runs.run import Run
 from covgame.runs.saving import recorder_for
 from covgame.signals import AtomicSection, Interruption, OneProcess
-from covgame.sources.external import ExternalSource
-from covgame.workers.player import TeamPlayer
+from covgame.sources.source import EpisodeObserver, Source
 
 if TYPE_CHECKING:
     from covgame.storage.reading import RecordedEpisodes
@@ -49,7 +44,6 @@ def play(run: AnyRun) -> Generator[AnyRun]:
     with Interruption() as interruption:
         try:
             recorder = recorder_for(run)
-            _have_failures_noted(run, recorder)
             while not (run.budget_left == 0 or interruption.requested):
                 with one_step:
                     task = run.current_task()
@@ -66,7 +60,7 @@ def play(run: AnyRun) -> Generator[AnyRun]:
         finally:
             process.check(sys.exc_info()[1])
             interruption.stopping()
-            _let_go(run)
+            run.source.close()
             _put_away(run, recorder, whole=not one_step.broken)
 
 
@@ -104,12 +98,8 @@ def _blocks(
     if task is None or task.over:
         return
     with one_step:
-        player = player_for(run, task)
-    try:
-        yield from _blocks_of(player, run, task, recorder, interruption, one_step)
-    finally:
-        if isinstance(player, TeamPlayer):
-            player.close()
+        player = player_for(run, task, RunObserver(run, recorder))
+    yield from _blocks_of(player, run, task, recorder, interruption, one_step)
 
 
 def _blocks_of(
@@ -121,8 +111,6 @@ def _blocks_of(
     one_step: AtomicSection,
 ) -> Generator[None]:
     """Play block after block, and write each down."""
-    if recorder and isinstance(player, SteppedPlayer | PolicyStepped | BatchedPlayer):
-        player.note = partial(_note, run, recorder)
     size = FIRST_BLOCK
     while not (task.over or run.budget_left == 0 or interruption.requested):
         began = time.monotonic()
@@ -144,29 +132,26 @@ def _blocks_of(
         yield
 
 
-def _have_failures_noted(run: Run, recorder: Recorder | None) -> None:
-    """Have failures recorded at once."""
-    source = run.source
-    if recorder is None or not isinstance(source, ExternalSource):
-        return
+class RunObserver(EpisodeObserver):
+    """Records the episodes and failures of a run when they happen."""
 
-    def set_aside(failure: Failure) -> None:
-        recorder.set_aside(failure)
-        source.failures.add(failure)
+    def __init__(self, run: Run, recorder: Recorder | None) -> None:
+        self.run, self.recorder = run, recorder
 
-    source.set_aside = set_aside
+    def number_of(self, episode: int) -> int:
+        return self.run.number_of(episode)
 
+    def visits_of(self, state: int, action: int) -> int:
+        visits = self.run.counts.visits
+        return int(visits[:, state, action].sum()) if state < visits.shape[1] else 0
 
-def _let_go(run: Run) -> None:
-    """Nothing is noted any more, and no process waits for the next step."""
-    if isinstance(run.source, ExternalSource):
-        run.source.set_aside = run.source.failures.add
-        run.source.close()
+    def on_episode(self, number: int, episode: Episode) -> None:
+        if self.recorder:
+            self.recorder.note(number, episode)
 
-
-def _note(run: Run, recorder: Recorder, number: int, episode: Episode) -> None:
-    """Have an episode written down as soon as it is over."""
-    recorder.note(run.number_of(number), episode)
+    def on_failure(self, failure: Failure) -> None:
+        if self.recorder:
+            self.recorder.set_aside(failure)
 
 
 def next_size(episodes: int, seconds: float) -> int:
@@ -212,7 +197,7 @@ def to_the_end(
 def _told(progress: Callable[[AnyRun], None] | bool | None) -> Iterator[Callable[[AnyRun], None]]:
     """Who is told after every block: a bar, somebody's function, nobody."""
     if progress is True:
-        from covgame.runs.watching import display
+        from covgame.report.progress import display
 
         with display() as show:
             yield show
@@ -230,7 +215,7 @@ def updated_page(run: Run, *, wanted: bool) -> Iterator[Callable[[Run], None]]:
     if not wanted:
         yield lambda run: None
         return
-    from covgame.report.updates import page_updates
+    from covgame.report.html import page_updates
 
     with page_updates(run) as update:
         yield update
@@ -238,7 +223,7 @@ def updated_page(run: Run, *, wanted: bool) -> Iterator[Callable[[Run], None]]:
 
 def replay(
     run: Run,
-    source: ExternalSource,
+    source: Source,
     recorded: RecordedEpisodes,
     on_episode: Callable[[int], None] = lambda told: None,
 ) -> None:

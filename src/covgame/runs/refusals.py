@@ -9,10 +9,9 @@ from covgame.errors import BadInput, EnvironmentFailed, TooLarge
 from covgame.pac.forecast import Forecast
 from covgame.planning import number
 from covgame.players.by_counts import MOST_EPISODES
-from covgame.runs.run import Run, Source
+from covgame.runs.run import Run
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
-from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import Source
 
 MOST_SIMULATED = 10**9
 MOST_STEPPED = 10**7
@@ -39,7 +38,7 @@ def check_can_be_shared(environment: Environment, settings: CoverConfig) -> None
             f"{environment.name} is an object of this program"
         )
     if settings.engine == "ray":
-        from covgame.workers.on_ray import library
+        from covgame.sources.ray import library
 
         library()
 
@@ -66,7 +65,7 @@ def check_has_confidence_sets(environment: Environment, source: Source) -> None:
             f"the states of {environment.name} are discovered on the way, and a certificate needs "
             "to know how many there can be; give an upper bound: --most-states N"
         )
-    if isinstance(source, SimulatedSource) or environment.model is not None:
+    if environment.model is not None:
         return
     if environment.absent is None and _shows_masks(source):
         raise BadInput(
@@ -74,7 +73,7 @@ def check_has_confidence_sets(environment: Environment, source: Source) -> None:
         )
 
 
-def _shows_masks(source: ExternalSource) -> bool:
+def _shows_masks(source: Source) -> bool:
     """Not where it fails: its first episode will, and the run then says so."""
     try:
         return source.shows_masks()
@@ -93,7 +92,7 @@ def check_possible(run: Run, forecast: Forecast, *, force: bool) -> None:
             "epsilon or a smaller world, or scale the thresholds (--scale, then nothing is "
             "guaranteed)"
         )
-    external = isinstance(run.source, ExternalSource)
+    external = run.source.model is None
     most = MOST_STEPPED if external else MOST_SIMULATED
     budget = run.settings.max_episodes
     if run.by_counts or force or needed <= most or (budget is not None and budget <= most):

@@ -13,7 +13,6 @@ from covgame.names import Names
 from covgame.runs.run import Run
 from covgame.runs.saving import environment_of
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
 from covgame.storage.folder import NAMES, RunFolder
 from covgame.storage.trust import code_named
 from covgame.targets.requests import called
@@ -74,8 +73,7 @@ def names_in(path: str | Path) -> Names:
         environment = environment_of(folder, code=code_named(folder.config))
         if environment.model is not None:
             return environment.model.names
-        source = environment.open(0, known=known)
-        return source.names if isinstance(source, ExternalSource) else Names()
+        return environment.open(0, known=known).names
     except BadInput:
         if known is None:
             raise

@@ -17,40 +17,29 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy.typing as npt
 
 from covgame.config import RunConfig
-from covgame.episodes import Block
+from covgame.episodes import Block, Episode
 from covgame.errors import BadInput, CovgameError, EnvironmentFailed
 from covgame.failures import Failures
 from covgame.game.counts import Counts
 from covgame.names import Names
-from covgame.notebook import facts_table
 from covgame.pac.tasks import Task
 from covgame.players.by_counts import MOST_EPISODES
 from covgame.rng import episode_seed
 from covgame.runs.given import Given
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
-from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import Source
 from covgame.storage.folder import REPORT, RunFolder
 from covgame.storage.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.storage.reading import RecordedEpisode, RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisodes
 
-Source = SimulatedSource | ExternalSource
 Arrays = Mapping[str, npt.NDArray[Any]]
 StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "failed"]
 
 GIVEN_STREAM = 5
 """The stream of random numbers that gives every set of given data its own seed."""
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """How far a run is, for whoever waits for it."""
-
-    share: float | None  # of the work, None if nobody can tell
-    words: str
 
 
 @dataclass(eq=False)
@@ -119,22 +108,6 @@ class Run(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The JSON answer."""
 
-    @abstractmethod
-    def to_text(self) -> str:
-        """The run as a page for a terminal."""
-
-    @abstractmethod
-    def facts(self) -> list[tuple[str, str]]:
-        """What there is to say, as (label, value) lines for people."""
-
-    @abstractmethod
-    def outlook(self) -> Outlook:
-        """How far it is, while it is played."""
-
-    @abstractmethod
-    def _figure(self) -> Any:
-        """The run as a matplotlib figure."""
-
     # ------------------------------------------------------------ what some of them have to say
 
     @property
@@ -163,10 +136,6 @@ class Run(ABC):
         """What is saved as the result: the JSON answer, as far as it is known at once."""
         return self.to_dict()
 
-    def _further_html(self) -> str:
-        """What a notebook shows below the facts."""
-        return ""
-
     # -------------------------------------------------------------------------- what all have
 
     @property
@@ -175,9 +144,8 @@ class Run(ABC):
 
         Not all of them need be reachable.
         """
-        if self.environment.model is not None:
-            return self.environment.model.shape.states
-        return self.source.states.possible if isinstance(self.source, ExternalSource) else None
+        model = self.environment.model
+        return model.shape.states if model is not None else self.source.states.possible
 
     @property
     def stream(self) -> int:
@@ -194,7 +162,7 @@ class Run(ABC):
     @property
     def stream_name(self) -> str | None:
         """Names the random numbers of a simulated run; environments record a seed per episode."""
-        if not isinstance(self.source, SimulatedSource):
+        if self.source.model is None:
             return None
         kind = "cover" if self.ONE_TASK else "tasks"
         about = (self.environment.name, self.source.shape.hsa, kind, self.stream)
@@ -206,9 +174,10 @@ class Run(ABC):
         With a ``path`` a file is written, whose ending says the format (svg, png, pdf); without one
         the matplotlib figure is returned, which a notebook shows.
         """
-        from covgame.report.figures import shown_or_saved
+        from covgame.report.figures import shown_or_saved, view_figure
+        from covgame.report.runs import figure_view
 
-        return shown_or_saved(type(self)._figure, self, path)
+        return shown_or_saved(lambda run: view_figure(figure_view(run)), self, path)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the run as one HTML page, which needs no network and no other file.
@@ -229,7 +198,7 @@ class Run(ABC):
             'report.html'
         """
         from covgame.report.html import write_page
-        from covgame.report.run_page import page_of
+        from covgame.report.runs import page_of
 
         return write_page(page_of(self), self.report_path if path is None else Path(path))
 
@@ -240,10 +209,20 @@ class Run(ABC):
             raise BadInput("this run has no folder; say where to write it: run.report(path)")
         return self.folder.path / REPORT
 
-    def _repr_html_(self) -> str:
-        return facts_table(self.facts()) + self._further_html()
+    def to_text(self) -> str:
+        """The run as text for a terminal."""
+        from covgame.report.runs import summary_of
+        from covgame.report.text import as_text
 
-    def episodes(self) -> Iterator[RecordedEpisode]:
+        return as_text(summary_of(self))
+
+    def _repr_html_(self) -> str:
+        from covgame.report.runs import summary_of
+        from covgame.report.text import as_notebook
+
+        return as_notebook(summary_of(self))
+
+    def episodes(self) -> Iterator[Episode]:
         """The recorded episodes, one at a time; no more than a file of them is in memory.
 
         These are the episodes that the run itself has played, without data it started from.
@@ -328,20 +307,17 @@ class Run(ABC):
     def names(self) -> Names:
         """States and actions in the user's words."""
         model = self.environment.model
-        if model is not None:
-            return model.names
-        return self.source.names if isinstance(self.source, ExternalSource) else Names()
+        return model.names if model is not None else self.source.names
 
     @property
     def failures(self) -> Failures:
         """Episodes in which the environment failed."""
-        return self.source.failures if isinstance(self.source, ExternalSource) else Failures()
+        return self.source.failures
 
     @property
     def n_states(self) -> int:
         """How many states there are, or have been seen so far."""
-        source = self.source
-        return source.states.size if isinstance(source, ExternalSource) else source.shape.states
+        return self.source.states.size
 
     @property
     def records(self) -> bool:

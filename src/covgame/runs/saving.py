@@ -17,11 +17,12 @@ from covgame.failures import Failure, Failures
 from covgame.mdp.families import FAMILIES
 from covgame.runs.given import write_given
 from covgame.runs.run import Run
-from covgame.sources.environments import Care, Environment, make
-from covgame.sources.external import ExternalSource
+from covgame.sources.environments import Environment, make
 from covgame.sources.maps import FUNCTION
-from covgame.sources.objects import Reading
+from covgame.sources.objects import StateActionSpec
+from covgame.sources.source import Source
 from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.sources.stepped import FailurePolicy
 from covgame.sources.steppers import AbsentStepper, Actions, Stepper
 from covgame.storage.folder import MODEL, NAMES, RunFolder, fresh_folder, names_text
 from covgame.storage.trust import code_named, resume_command
@@ -47,9 +48,9 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
         "horizon": environment.horizon,
         "model": None if environment.by_name or environment.model is None else MODEL,
         "by_name": environment.by_name,
-        **environment.reading.texts(),
+        **environment.spec.texts(),
     }
-    if isinstance(run.source, ExternalSource):
+    if run.source.model is None:
         about["size"] = _size_of(run.source)
         about |= run.source.spaces() if run.source.keeps_observations else {}
     given = [one.to_file() for one in run.given]
@@ -66,25 +67,25 @@ def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
     return run.folder
 
 
-def _size_of(source: ExternalSource) -> dict[str, Any]:
+def _size_of(source: Source) -> dict[str, Any]:
     """What is enough to read the data of an environment where it is not at hand."""
     return {
         "states": None if source.discovers_states else source.states.size,
-        "actions": len(source.stepper.actions),
-        "plays": getattr(source.stepper, "plays", True),
+        "actions": len(source.actions),
+        "plays": not source.is_driven,
         "possible": source.states.possible,
     }
 
 
-def care_of(settings: RunConfig, folder: RunFolder | None = None) -> Care:
-    """How to deal with an environment that may fail, and has perhaps failed before."""
+def failure_policy_of(settings: RunConfig, folder: RunFolder | None = None) -> FailurePolicy:
+    """What to do when the environment fails, and the failures in the folder of the run."""
     failures: list[Failure] = []
     if folder is not None and (failures := folder.load_failures()):
         from covgame.storage.reading import StepTables
 
         failures = folder.load_failures(StepTables(folder).n_episodes)
-    return Care(
-        settings.on_failure, settings.step_timeout, Failures(failures), isolate=settings.isolate
+    return FailurePolicy(
+        settings.on_failure, settings.step_timeout, settings.isolate, Failures(failures)
     )
 
 
@@ -161,10 +162,11 @@ def absent_environment(folder: RunFolder, why: str | None = None) -> Environment
             else CountedStates(size.states)
         )
         known_as = None if labels is None else tuple(labels)
-        return AbsentStepper(Actions(range(size.actions), known_as), plays=size.plays), numbered
+        actions = Actions(range(size.actions), known_as)
+        return AbsentStepper(actions, is_driven=not size.plays), numbered
 
     horizon = folder.config["horizon"]
-    return Environment(name, horizon, None, False, opener, Reading(**reading), absent=why)
+    return Environment(name, horizon, None, False, opener, StateActionSpec(**reading), absent=why)
 
 
 def _handed_over(folder: RunFolder, env: Any, reading: dict[str, Any]) -> Environment:
@@ -198,7 +200,7 @@ def recorder_for(run: Run) -> Recorder | None:
             f"{run.folder.path} keeps observations of another space than those that "
             f"{run.environment.name} shows now"
         )
-    if run.source.repeats:
+    if run.source.is_replayable:
         return SimulatedRecorder(run.folder, horizon, run.n_episodes, run.arrays)
     return EpisodeRecorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
 

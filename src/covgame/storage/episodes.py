@@ -153,22 +153,20 @@ def open_shard(folder: Path, number: int, first: int, end: int) -> pa.Table:
 
 def as_table(block: Block) -> pa.Table:
     """The steps of a block with their episode and stage."""
-    last = np.cumsum(block.lengths) - 1
+    last = block.last
     episode = block.first_episode + np.arange(len(block))
     stage = np.arange(len(block.state)) - np.repeat(last + 1 - block.lengths, block.lengths)
-    terminated = block.next_state == END
+    terminated = np.zeros(len(block.state), dtype=np.bool_)
+    terminated[last] = block.has_terminated
     truncated = np.zeros(len(block.state), dtype=np.bool_)
     truncated[last] = ~terminated[last]
-    next_state = np.maximum(block.next_state, END)
-    if block.ended_in is not None:
-        next_state[last] = np.where(terminated[last], block.ended_in, next_state[last])
     columns: list[npt.NDArray[np.generic]] = [
         np.repeat(episode, block.lengths),
         stage.astype(np.int32),
         block.state,
         block.action.astype(np.int32),
         block.reward,
-        next_state,
+        np.maximum(block.next_state, END),
         terminated,
         truncated,
     ]
@@ -261,9 +259,11 @@ def unsealed_row(number: int, episode: Episode, keeping: Keeping | None) -> tupl
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
         observations = sink.getvalue().to_pybytes()
-    values = number, episode.seed, episode.ended_in, int(episode.cut_short)
+    shown = int(episode.next_state[-1])
+    ended_in = shown if shown >= 0 and (episode.terminated or episode.cut_short) else None
+    values = number, episode.seed, ended_in, int(episode.cut_short)
     blobs = (
-        episode.state.data, episode.action.data, episode.reward.data, episode.next_state.data,
+        episode.state.data, episode.action.data, episode.reward.data, episode.successors.data,
         observations,
     )  # fmt: skip
     return *values, *blobs, _checksum(values, blobs)
@@ -296,8 +296,12 @@ def _unsealed_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
         reward = np.frombuffer(columns[2], "<f8")
         if number != rows[0][0] + len(episodes) or not len(state):
             raise ValueError(f"episode {number} is out of order or empty")
-        further = {"cut_short": bool(cut_short), "seed": seed}
-        episodes.append(Episode(state, action, reward, next_state, ended_in, **further))
+        terminated = next_state[-1] == END and not cut_short
+        if ended_in is not None:
+            next_state = np.append(next_state[:-1], ended_in)
+        episodes.append(
+            Episode(state, action, reward, next_state, terminated=terminated, seed=seed)
+        )
         if observations is not None:
             kept.append(pa.ipc.open_stream(observations).read_all())
     table = as_table(as_block(rows[0][0], episodes))

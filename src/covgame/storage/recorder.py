@@ -41,11 +41,6 @@ class Source(Protocol):
     """What a recorder needs to know of the source of the episodes."""
 
     @property
-    def repeats(self) -> bool:
-        """Whether lost episodes can be played again, fast and exactly as they were."""
-        ...
-
-    @property
     def state_keys(self) -> list[str] | None:
         """The observations by number, if states are discovered."""
         ...

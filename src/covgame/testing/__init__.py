@@ -2,10 +2,10 @@
 
 from covgame.testing.asked import Asked, cover_transitions
 from covgame.testing.checking import CoverWarning, NotCovered, check_transitions
-from covgame.testing.choosing import environment
 from covgame.testing.outcome import Failed, Outcome, Seen
 from covgame.testing.page import write_report
 from covgame.testing.plain_machines import action, always
+from covgame.testing.world import environment
 
 __all__ = [
     "Asked",

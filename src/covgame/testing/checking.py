@@ -15,9 +15,9 @@ from covgame.runs.playing import play
 from covgame.sources.environments import make
 from covgame.targets.requests import uniform
 from covgame.testing.asked import Asked, OnFailure, asked_of
-from covgame.testing.choosing import machine_of
+from covgame.testing.machines import shortened
 from covgame.testing.outcome import Outcome, outcome_of
-from covgame.testing.world import World
+from covgame.testing.world import World, machine_of
 
 listeners: list[Callable[[Outcome], None]] = []
 """Who is told how tests went, whatever their verdict."""
@@ -60,12 +60,13 @@ def check_transitions(machine: Any, seed: int | None = None) -> Outcome:
     runs.try_known(asked.seed)
     world = World(runs, asked.steps)
     run, stopped = _play(world, asked)
-    outcome = outcome_of(run, world, asked, stopped)
+    found = list(world.found.values())[: 1 if asked.on_failure == "stop" else None]
+    found = [shortened(runs, one) for one in found]  # in the order in which they came up
+    outcome = outcome_of(run, world, asked, stopped, found)
     for tell in tuple(listeners):
         tell(outcome)
-    if world.found:
-        found = list(world.found.values())  # in the order in which they came up
-        runs.hand_back(found[:1] if asked.on_failure == "stop" else found, asked.seed)
+    if found:
+        runs.hand_back(found, asked.seed)
     if run.failure:
         raise run.failed_by(run.failure)
     for note in outcome.notes:

@@ -12,11 +12,13 @@ the same, so there are at most ``1 + played // PLAYED_PER_WORKER`` of them.
 
 from __future__ import annotations
 
+import math
 import pickle
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, PremiseBroken, StorageFailed
@@ -27,11 +29,10 @@ from covgame.game.growth import Growth
 from covgame.players.compiled import inner_game, is_compiled
 from covgame.players.stepped import SteppedPlayer
 from covgame.rng import episode_seed
-from covgame.sources.external import STREAM, ExternalSource, seed_of_attempt
+from covgame.sources.messages import GameCopy, Job, Lost, Numbering, Outcome, Report, Stop, Team
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
+from covgame.sources.stepped import STREAM, seed_of_attempt
 from covgame.types import BoolArray, Policy
-from covgame.workers.messages import GameCopy, Job, Lost, Outcome, Report, Stop, Team
-from covgame.workers.numbering import Numbering
-from covgame.workers.sizing import Pace
 
 SITTING = 5
 """The stream of random numbers that gives the workers of every process seeds of their own."""
@@ -40,6 +41,22 @@ SECONDS_PER_LOOK = 0.1
 
 PLAYED_PER_WORKER = 6
 """So many episodes have to be played for each further one that is under way at the same time."""
+
+MESSAGE = 1e-4
+"""Seconds that a job and its report cost over a pipe, both sides together."""
+
+OVERHEAD = 0.05
+"""What messages may cost of a worker's time."""
+
+PLANNING_SHARE = 0.4
+"""Of the planner's time plans may take so much; what is left is for telling."""
+
+MOST_EACH = 64
+SHARE_UNDER_WAY = 0.05
+"""Of the episodes so far, so many may be under way: those of one policy teach less than others."""
+
+WEIGHT = 0.1
+"""Of the latest measurement in a running mean."""
 
 
 @dataclass
@@ -73,15 +90,17 @@ class TeamPlayer(SteppedPlayer):
     def __init__(
         self,
         game: Game,
-        source: ExternalSource,
+        source: Source,
         growth: Growth | None,
         team: Team,
         *,
         budget: Callable[[], int] | None = None,  # episodes that may still be told
         each: int | None = None,
         ahead: int | None = None,
+        observer: EpisodeObserver = UNOBSERVED,
     ) -> None:
-        super().__init__(game, source, growth, inner_game)  # plans for all states, all stages
+        # Plans for all states and all stages.
+        super().__init__(game, source, growth, inner_game, observer=observer)
         self.team, self.budget = team, budget
         self.each, self.ahead, self.pace = each, ahead, Pace()
         self.seed = episode_seed(source.seed, SITTING, game.counts.n_episodes)
@@ -111,10 +130,6 @@ class TeamPlayer(SteppedPlayer):
             self.failure = error
         self._over()
         return as_block(first, played)
-
-    def close(self) -> None:
-        """Send the workers home."""
-        self.team.close()
 
     # ------------------------------------------------------------------------------ sending jobs
 
@@ -198,7 +213,7 @@ class TeamPlayer(SteppedPlayer):
 
     def _pickled_game(self) -> bytes:
         if self.pickled is None:
-            self.pickled = pickle.dumps(self.game, pickle.HIGHEST_PROTOCOL)
+            self.pickled = pickle.dumps(partial(worker_player, self.game), pickle.HIGHEST_PROTOCOL)
         return self.pickled
 
     def _target_changed(self) -> None:
@@ -246,8 +261,7 @@ class TeamPlayer(SteppedPlayer):
     def _count(self, arrived: _Arrived, episode: Episode) -> Episode:
         began = time.perf_counter()
         number = self.game.counts.n_episodes
-        if self.note is not None:
-            self.note(number, episode)
+        self.observer.on_episode(self.observer.number_of(number), episode)
         self._tell(episode)
         self.pickled = None
         self.under_way.arrive(arrived.job.number, 1)
@@ -260,17 +274,17 @@ class TeamPlayer(SteppedPlayer):
 
     def _hear_of(self, outcome: Failure | Stop) -> None:
         """Note a failure, as that of the episode that is told next; or stop."""
-        number = self.source.number_of(self.game.counts.n_episodes)
+        number = self.observer.number_of(self.game.counts.n_episodes)
         if isinstance(outcome, Failure):
             failure = replace(outcome, episode=number)
             if failure.then == "set aside":
-                self.source.set_aside(failure)
+                self.source.record_failure(failure, self.observer)
             else:
-                self.source.take_for_an_end(failure)
+                self.source.end_by_failure(failure, self.observer)
             return
         if outcome.premise:
             raise PremiseBroken(f"the environment failed in episode {number}: {outcome.words}")
-        raise EnvironmentFailed(self.source.in_words(self.source.failures.last, last=True))
+        raise EnvironmentFailed(self.source.failures.last.sentence(self.source.names, last=True))
 
     def _receive(self, seconds: float) -> bool:
         """Take in what comes within so many seconds; False if there was nothing."""
@@ -307,12 +321,12 @@ class TeamPlayer(SteppedPlayer):
             self._send(number, job)
 
     def _another_try(self, job: Job, lost: Lost) -> Job:
-        number = self.source.number_of(self.game.counts.n_episodes)
+        number = self.observer.number_of(self.game.counts.n_episodes)
         seed = episode_seed(seed_of_attempt(job.seed, job.attempt), STREAM, job.tickets.start)
         failure = Failure(number, job.attempt, seed, lost.words, (), died=True, placed=False)
-        self.source.set_aside(failure)
+        self.source.record_failure(failure, self.observer)
         if job.attempt + 1 >= ATTEMPTS:
-            raise EnvironmentFailed(self.source.in_words(failure, last=True))
+            raise EnvironmentFailed(failure.sentence(self.source.names, last=True))
         return replace(job, attempt=job.attempt + 1)
 
 
@@ -328,3 +342,63 @@ def _compact(policy: Policy) -> Policy:
         return policy
     kind = "uint8" if policy.actions <= 256 else "uint16"
     return replace(policy, table=policy.table.astype(kind))
+
+
+def worker_player(game: Game, source: Source, preference_seed: int | None) -> PlanningPlayer:
+    """The player of a worker, on a copy of the game."""
+    game.preference_seed = preference_seed
+    return PlanningPlayer(game, source)
+
+
+class PlanningPlayer(SteppedPlayer):
+    """Plans and counts on a copy of a game; its target grows in the main process only."""
+
+    def play_episode(self, source: Source, number: int, observer: EpisodeObserver) -> Episode:
+        """One episode, which is not counted yet."""
+        return source.play(self.next_policy(), number, self.revise, observer)
+
+    def count(self, episode: Episode) -> None:
+        """Count an episode, own or not."""
+        self._tell(episode)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the game has room for all states that an episode can discover."""
+        states = self.source.states
+        if not states.discovered:
+            return True
+        return states.size + self.source.shape.horizon < self.game.target.shape.states
+
+    def _make_room(self) -> None:
+        """The main process does; it sends another copy then."""
+
+
+@dataclass
+class Pace:
+    """Seconds that things take, as they were measured: running means."""
+
+    episode: float = 0.0  # of a worker, playing
+    planning: float = 0.0  # of who plans, for a job
+    telling: float = 0.0  # for an episode
+    message: float = MESSAGE
+
+    def measure(self, name: str, seconds: float) -> None:
+        """Hear of one more."""
+        before = getattr(self, name)
+        mean = seconds if not before else before + WEIGHT * (seconds - before)
+        setattr(self, name, mean)
+
+    def episodes_each(self, workers: int, played: int) -> int:
+        """Of a job: so many that neither messages nor plans hold the workers up."""
+        if self.episode <= 0:
+            return 1
+        for_messages = self.message / (OVERHEAD * self.episode)
+        for_plans = workers * self.planning / (PLANNING_SHARE * self.episode)
+        wanted = math.ceil(max(for_messages, for_plans) - 1e-9)
+        most = min(MOST_EACH, math.floor(SHARE_UNDER_WAY * played / workers))
+        return max(1, min(wanted, most))
+
+    def jobs_ahead(self, each: int) -> int:
+        """How many jobs wait beside the one being played, so that no worker does."""
+        turnaround = self.planning + each * self.telling + self.message
+        return 1 if turnaround > OVERHEAD * each * self.episode else 0

@@ -1,21 +1,22 @@
-"""Holes in words: what lacks visits, grouped so that a person reads it."""
+"""Gaps in words: what lacks visits, grouped so that a person reads it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from covgame.data.asked import Asked
-from covgame.data.evidence import Evidence
+from covgame.data.combined_counts import CombinedCounts
 from covgame.names import Names
 from covgame.planning import number
+from covgame.report.view import listed
 from covgame.types import ANY, IntArray
 
 
 @dataclass(frozen=True)
-class Hole:
+class Gap:
     """One thing that is missing."""
 
     where: str  # a state, or a group
@@ -27,21 +28,21 @@ class Hole:
         return f"{self.where}: {self.what}"
 
 
-def holes(evidence: Evidence, asked: Asked) -> list[Hole]:
+def find_gaps(combined: CombinedCounts, asked: Asked) -> list[Gap]:
     """All of them, most missing first."""
     found = (
-        _of_transitions(evidence, asked) if asked.moves is not None else _of_rows(evidence, asked)
+        _of_transitions(combined, asked) if asked.moves is not None else _of_rows(combined, asked)
     )
-    return sorted(found, key=lambda hole: -hole.missing)
+    return sorted(found, key=lambda gap: -gap.missing)
 
 
-def _of_rows(evidence: Evidence, asked: Asked) -> list[Hole]:
+def _of_rows(combined: CombinedCounts, asked: Asked) -> list[Gap]:
     target = asked.target
     collected = target.counts - asked.missing
     rows = asked.still_open()
     states = target.rows[rows, 1]
     found = [
-        Hole(
+        Gap(
             str(target.as_rows([row])[0][1]),
             _share(collected[row], target.counts[row]),
             float(asked.missing[row]),
@@ -55,27 +56,27 @@ def _of_rows(evidence: Evidence, asked: Asked) -> list[Hole]:
     borders = np.flatnonzero(np.diff(states)) + 1
     for part in np.split(rows, borders):
         if len(part):
-            found += _of_state(evidence, asked, part)
+            found += _of_state(combined, asked, part)
     return found
 
 
-def _of_state(evidence: Evidence, asked: Asked, rows: IntArray) -> list[Hole]:
-    """The holes of one state."""
-    target, visits = asked.target, evidence.apart.visits
+def _of_state(combined: CombinedCounts, asked: Asked, rows: IntArray) -> list[Gap]:
+    """The gaps of one state."""
+    target, visits = asked.target, combined.apart.visits
     state = int(target.rows[rows[0], 1])
-    where, missing = evidence.names.state(state), asked.missing
+    where, missing = combined.names.state(state), asked.missing
     there = visits[:, state].sum(axis=1)
     if not there.any():
-        entered = bool(evidence.seen[:, state].any())
+        entered = bool(combined.seen[:, state].any())
         what = "reached, and nothing was tried there" if entered else "never reached"
-        return [Hole(where, what, float(missing[rows].sum()), len(rows))]
+        return [Gap(where, what, float(missing[rows].sum()), len(rows))]
     stage = target.rows[rows, 0]
     away = (stage != ANY) & (there[stage] == 0)
     found = []
     if away.any():
         when = _stages(stage[away])
         found.append(
-            Hole(where, f"never there at {when}", float(missing[rows[away]].sum()), int(away.sum()))
+            Gap(where, f"never there at {when}", float(missing[rows[away]].sum()), int(away.sum()))
         )
     untried: list[int] = []
     rest = rows[~away]
@@ -87,29 +88,29 @@ def _of_state(evidence: Evidence, asked: Asked, rows: IntArray) -> list[Hole]:
         elif action != ANY and target.rows[part[0], 0] == ANY:
             alike.setdefault(float(target.counts[part[0]]), []).append(part)
         else:
-            found.append(_short(evidence.names, asked, part, where))
-    found += [_too_rarely(evidence.names, asked, parts, where) for parts in alike.values()]
+            found.append(_short(combined.names, asked, part, where))
+    found += [_too_rarely(combined.names, asked, parts, where) for parts in alike.values()]
     if untried:
         actions = dict.fromkeys(target.rows[untried, 2].tolist())
         tried = "never tried" if len(actions) == 1 else "were never tried"
-        what = f"{_listed(_called(evidence.names, a) for a in actions)} {tried}"
-        found.append(Hole(where, what, float(missing[untried].sum()), len(untried)))
+        what = f"{listed([_called(combined.names, a) for a in actions])} {tried}"
+        found.append(Gap(where, what, float(missing[untried].sum()), len(untried)))
     return found
 
 
-def _too_rarely(names: Names, asked: Asked, parts: list[IntArray], where: str) -> Hole:
+def _too_rarely(names: Names, asked: Asked, parts: list[IntArray], where: str) -> Gap:
     """Actions of a state that are wanted equally often, at whatever stage."""
     if len(parts) == 1:
         return _short(names, asked, parts[0], where)
     target, rows = asked.target, np.concatenate(parts)
     wanted, missing = target.counts[rows], asked.missing[rows]
     had = zip(target.rows[rows, 2].tolist(), (wanted - missing).tolist(), strict=True)
-    each = _listed(f"{_called(names, action)} ({number(tried)})" for action, tried in had)
+    each = listed([f"{_called(names, action)} ({number(tried)})" for action, tried in had])
     what = f"tried fewer than {number(float(wanted[0]))} times: {each}"
-    return Hole(where, what, float(missing.sum()), len(rows))
+    return Gap(where, what, float(missing.sum()), len(rows))
 
 
-def _short(names: Names, asked: Asked, rows: IntArray, where: str) -> Hole:
+def _short(names: Names, asked: Asked, rows: IntArray, where: str) -> Gap:
     """An action (or any) that was tried, and not often enough."""
     target = asked.target
     wanted, missing = float(target.counts[rows].sum()), float(asked.missing[rows].sum())
@@ -118,22 +119,22 @@ def _short(names: Names, asked: Asked, rows: IntArray, where: str) -> Hole:
     what = f"visited {share}" if action == ANY else f"{_called(names, action)} tried {share}"
     if stages[0] != ANY:
         what += f" at {_stages(stages)}"
-    return Hole(where, what, missing, len(rows))
+    return Gap(where, what, missing, len(rows))
 
 
-def _of_transitions(evidence: Evidence, asked: Asked) -> list[Hole]:
-    moves, lacking, names = asked.moves, asked.lacking, evidence.names
+def _of_transitions(combined: CombinedCounts, asked: Asked) -> list[Gap]:
+    moves, lacking, names = asked.moves, asked.lacking, combined.names
     if moves is None or lacking is None:
         return []
-    found, actions = [], evidence.shape.actions
-    tried = evidence.apart.visits.sum(axis=0).reshape(-1) > 0
+    found, actions = [], combined.shape.actions
+    tried = combined.apart.visits.sum(axis=0).reshape(-1) > 0
     for i in np.flatnonzero((lacking > 0) & tried[moves.pair]).tolist():
         state, action = divmod(int(moves.pair[i]), actions)
         successor = int(moves.successor[i])
         led_to = "the end" if successor < 0 else names.state(successor)
         share = _share(float(moves.times[i]), float(moves.times[i] + lacking[i]))
         what = f"{_called(names, action)} led to {led_to}: {share}"
-        found.append(Hole(names.state(state), what, float(lacking[i]), 1))
+        found.append(Gap(names.state(state), what, float(lacking[i]), 1))
     shown = set(moves.pair.tolist())
     by_state: dict[int, list[int]] = {}
     for row in asked.still_open().tolist():
@@ -143,9 +144,9 @@ def _of_transitions(evidence: Evidence, asked: Asked) -> list[Hole]:
             by_state.setdefault(state, []).append(row)
         elif pair not in shown:  # at the end of episodes alone, with no next state
             what = f"{_called(names, action)} tried, and where it led never shown"
-            found.append(Hole(names.state(state), what, float(asked.missing[row]), 1))
+            found.append(Gap(names.state(state), what, float(asked.missing[row]), 1))
     for rows in by_state.values():
-        found += _of_state(evidence, asked, np.array(rows))
+        found += _of_state(combined, asked, np.array(rows))
     return found
 
 
@@ -159,12 +160,6 @@ def _called(names: Names, action: int) -> str:
     return f"{names.action(action)!r}" if names.actions is not None else names.action(action)
 
 
-def _listed(words: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    listed = list(words)
-    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
-
-
 def _stages(stages: IntArray | Sequence[int]) -> str:
     """``stage 3``, ``stages 2 to 5 and 9``."""
     numbers = sorted(set(np.asarray(stages).tolist()))
@@ -175,4 +170,4 @@ def _stages(stages: IntArray | Sequence[int]) -> str:
         else:
             spans.append([one, one])
     words = [str(low) if low == high else f"{low} to {high}" for low, high in spans]
-    return f"stage{'s' if len(numbers) > 1 else ''} {_listed(words)}"
+    return f"stage{'s' if len(numbers) > 1 else ''} {listed(words)}"

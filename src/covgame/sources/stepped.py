@@ -1,11 +1,12 @@
-"""Environments that are played step by step: Gymnasium's, and plain objects.
+"""Sources that step an environment: Gymnasium's, and plain objects.
 
-Whatever goes wrong inside an environment becomes one ``EnvironmentFailed``.
+Every error inside an environment becomes an ``EnvironmentFailed``.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import traceback
 from collections.abc import Callable
 from copy import copy
@@ -16,18 +17,19 @@ import numpy as np
 
 from covgame.episodes import Episode
 from covgame.errors import EnvironmentFailed, EpisodeFailed, PremiseBroken
-from covgame.failures import ATTEMPTS, Failure, Failures, OnFailure
+from covgame.failures import Failure, Failures, OnFailure
 from covgame.game.game import Revise
 from covgame.imports import said
 from covgame.names import Names
 from covgame.plain import sentence
 from covgame.rng import episode_seed, uniforms
 from covgame.signals import OneProcess
-from covgame.sources.isolated import IsolatedStepper
 from covgame.sources.masks import Masks
-from covgame.sources.observations import Keeper, handed_over, keeper_of, stored_space
-from covgame.sources.states import DiscoveredStates, States
-from covgame.sources.steppers import ProcessDied, Stepper
+from covgame.sources.messages import Team
+from covgame.sources.observations import handed_over, keeper_of, stored_space
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
+from covgame.sources.states import States
+from covgame.sources.steppers import Actions, ProcessDied, Stepper
 from covgame.types import END, BoolArray, FloatArray, Policy, Shape
 
 STREAM = 1
@@ -38,26 +40,47 @@ FIRST_ROOM = 64
 LONGEST_TRACEBACK = 10_000
 
 
+HAS_WORKER_PROCESSES = os.name == "posix"
+"""Whether an environment can be stepped in a process of its own here."""
+
+
 @dataclass(frozen=True)
-class Pay:
-    """What an environment may pay, where somebody relies on it."""
+class RewardBounds:
+    """What an environment may pay, where a certificate relies on it."""
 
     rewards: tuple[float, float] | None = None  # of a step
     most: float | None = None  # of an episode in all
 
 
+@dataclass(frozen=True)
+class FailurePolicy:
+    """What to do when an environment fails, and what is known of earlier failures."""
+
+    on_failure: OnFailure = "stop"
+    step_timeout: float | None = None  # seconds; None: no limit
+    isolate: bool = False  # step it in a worker process, also without a time limit
+    failures: Failures = field(default_factory=Failures)
+
+    @property
+    def isolates(self) -> bool:
+        """Whether to step it in a worker process: asked for, or it has ended a process before."""
+        asked = self.isolate or self.step_timeout is not None
+        return asked or (HAS_WORKER_PROCESSES and self.failures.any_death)
+
+
 @dataclass
 class _Unfinished:
-    """What there is of an episode while it is played."""
+    """The part of an episode that was played."""
 
     path: list[tuple[int, int]] = field(default_factory=list)  # the step being taken included
     steps: list[tuple[int, int, float, int]] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)
 
 
-class ExternalSource:
+class SteppedSource(Source):
     """Plays episodes of an environment; its randomness is seeded by (seed, episode)."""
 
+    model = None
     stationary = True
 
     def __init__(
@@ -68,76 +91,57 @@ class ExternalSource:
         seed: int,
         *,
         allowed: BoolArray | None = None,  # (S, A), where that is known beforehand
-        pay: Pay | None = None,
-        most_states: int | None = None,  # an upper bound, where somebody relies on it
-        keeps_observations: bool = False,  # also as they are, beside the numbers of states
+        bounds: RewardBounds | None = None,
+        most_states: int | None = None,
+        keeps_observations: bool = False,
+        policy: FailurePolicy | None = None,
+        new_team: Callable[[int], Team] | None = None,  # workers, for so many actions
     ) -> None:
+        policy = policy or FailurePolicy()
         self.stepper, self.states = stepper, states
         self.horizon, self.seed = horizon, seed
+        self.is_driven = stepper.is_driven
         self.masks = Masks(len(stepper.actions), allowed)
-        self.pay, self.most_states = pay or Pay(), most_states
+        self.bounds, self.most_states = bounds or RewardBounds(), most_states
         self.observation_space = stored_space(stepper.spaces[0]) if keeps_observations else None
-        self.keep: Keeper | None = keeper_of(self.observation_space) if keeps_observations else None
-        self.on_failure: OnFailure = "stop"
-        self.failures = Failures()
-        self.set_aside: Callable[[Failure], None] = self.failures.add
-        self.visits_of: Callable[[int, int], int] = lambda state, action: 0
-        self.number_of: Callable[[int], int] = int  # in the run, of an episode of a task
+        self.keep = keeper_of(self.observation_space) if keeps_observations else None
+        self.on_failure, self.failures = policy.on_failure, policy.failures
+        self.new_team = new_team
+        self.team: Team | None = None
         self.process = OneProcess()
 
-    @property
-    def keeps_observations(self) -> bool:
-        """Whether its episodes have their observations as they were shown."""
-        return self.keep is not None
-
     def spaces(self) -> dict[str, Any]:
-        """What a record of observations needs beside it, as JSON."""
-        values = handed_over(self.stepper.actions)
+        values = handed_over(self.actions)
         return {
             "observation_space": self.observation_space,
             "action_space": stored_space(self.stepper.spaces[1]),
             **({} if values is None else {"action_values": values}),
         }
 
-    @property
-    def allowed(self) -> BoolArray | None:
-        """(S, A), what was allowed at some visit; None if nothing is ever forbidden."""
-        return None if self.masks.ever is None else self.masks.room_for(self.shape.states)
-
-    def seeded(self, seed: int) -> ExternalSource:
-        """The same environment with other episodes."""
+    def seeded(self, seed: int, failures: Failures | None = None) -> SteppedSource:
         again = copy(self)
         again.seed = seed
+        again.failures = self.failures if failures is None else failures
+        return again
+
+    def for_worker(self) -> SteppedSource:
+        """The same environment with nothing discovered yet; its masks note what they show."""
+        again = copy(self)
+        again.states = self.states.again((), ())
+        known = None if self.discovers_states else self.masks.ever
+        again.masks = Masks(len(self.actions), known, notes_changes=True)
         return again
 
     @property
-    def repeats(self) -> bool:
-        """Environments of others may be slow, or not keep to their seed."""
-        return False
-
-    @property
-    def state_keys(self) -> list[str] | None:
-        """The observations by number, if states are discovered."""
-        return self.states.keys if isinstance(self.states, DiscoveredStates) else None
-
-    @property
-    def state_labels(self) -> list[str] | None:
-        """What they are called."""
-        return self.states.labels if isinstance(self.states, DiscoveredStates) else None
+    def actions(self) -> Actions:
+        return self.stepper.actions
 
     @property
     def names(self) -> Names:
-        """States and actions in the user's words."""
-        return Names(self.state_labels, self.stepper.actions.labels)
-
-    @property
-    def discovers_states(self) -> bool:
-        """Whether states get their numbers as they appear."""
-        return self.states.discovered
+        return Names(self.state_labels, self.actions.labels)
 
     @property
     def shape(self) -> Shape:
-        """With room for states that are still to be discovered."""
         room = self.states.size
         if self.states.discovered and self.most_states is not None:
             room = self.most_states
@@ -145,10 +149,9 @@ class ExternalSource:
             room = FIRST_ROOM
             while room <= self.states.size + self.horizon:  # an episode may show that many more
                 room *= 2
-        return Shape(self.horizon, room, len(self.stepper.actions))
+        return Shape(self.horizon, room, len(self.actions))
 
     def shows_masks(self) -> bool:
-        """Whether it says at the beginning of an episode which actions are allowed."""
         try:
             with self.process:
                 _, mask = self.stepper.reset(episode_seed(self.seed, STREAM, 0))
@@ -160,12 +163,14 @@ class ExternalSource:
             ) from error
         return mask is not None
 
-    def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
-        """One episode of at most H steps.
-
-        Raises ``EpisodeFailed`` if it failed and is worth another try, which gets another seed.
-        """
-        number = self.number_of(episode)
+    def play(
+        self,
+        policy: Policy,
+        episode: int,
+        revise: Revise | None = None,
+        observer: EpisodeObserver = UNOBSERVED,
+    ) -> Episode:
+        number = observer.number_of(episode)
         attempt = self.failures.attempt(number)
         own = seed_of_attempt(self.seed, attempt)
         seed, taken = episode_seed(own, STREAM, episode), _Unfinished()
@@ -174,62 +179,59 @@ class ExternalSource:
             numbers = uniforms(own, STREAM, episode, self.horizon).tolist()
         try:
             with self.process:
-                return self._play(policy, seed, numbers, revise, taken)
+                played = self._play(policy, seed, numbers, revise, taken)
         except KeyboardInterrupt:
             raise
         except PremiseBroken as error:
             raise PremiseBroken(f"the environment failed in episode {number}: {error}") from error
         except BaseException as error:  # also sys.exit: an environment does not end a run
-            return self._failed(error, Failure(number, attempt, seed, "", tuple(taken.path)), taken)
+            failure = Failure(number, attempt, seed, "", tuple(taken.path))
+            played = self._failed(error, failure, taken, observer)
+        observer.on_episode(number, played)
+        return played
 
-    def _failed(self, error: BaseException, failure: Failure, taken: _Unfinished) -> Episode:
-        """Note a failure; the episode ends there, is to be tried again, or was the last."""
+    def _failed(
+        self, error: BaseException, failure: Failure, taken: _Unfinished, observer: EpisodeObserver
+    ) -> Episode:
+        """Record a failure; the episode ends there, is to be tried again, or was the last."""
         words = sentence(str(error) if isinstance(error, EnvironmentFailed) else said(error))
         died = isinstance(error, ProcessDied)
         traced = "" if died else getattr(error, "traceback", None) or _traceback_of(error)
         failure = replace(failure, error=words, died=died, traceback=traced[-LONGEST_TRACEBACK:])
         if failure.path and self.on_failure != "stop":
-            self.take_for_an_end(failure)
+            self.end_by_failure(failure, observer)
             return self._ended_there(failure, taken)
-        self.set_aside(failure)
+        self.record_failure(failure, observer)
         if not self.failures.is_given_up(failure.episode):
-            raise EpisodeFailed(self.in_words(failure)) from error
-        raise EnvironmentFailed(self.in_words(failure, last=True)) from error
+            raise EpisodeFailed(failure.sentence(self.names)) from error
+        raise EnvironmentFailed(failure.sentence(self.names, last=True)) from error
 
-    def take_for_an_end(self, failure: Failure) -> None:
-        """Note a failure with which an episode ends that counts; perhaps it is avoided now."""
-        avoided = self.on_failure == "avoid" and self._fails_mostly(failure) and self.avoid(failure)
-        self.set_aside(replace(failure, then="avoided" if avoided else "recorded"))
+    def end_by_failure(self, failure: Failure, observer: EpisodeObserver) -> None:
+        avoided = (
+            self.on_failure == "avoid"
+            and self._fails_mostly(failure, observer)
+            and self.avoid(failure)
+        )
+        self.record_failure(replace(failure, then="avoided" if avoided else "recorded"), observer)
 
-    def in_words(self, failure: Failure, *, last: bool = False) -> str:
-        """A failure as a sentence; ``last`` if it is not tried again."""
-        where = f"episode {failure.episode}, at {failure.words(self.names)}"
-        attempts = f" (attempt {ATTEMPTS} of {ATTEMPTS})" if last else ""
-        return f"the environment failed in {where}: {failure.error}{attempts}"
-
-    def take_care(self, on_failure: OnFailure, failures: Failures) -> None:
-        """Say what to do when it fails, and what is known of earlier failures."""
-        self.on_failure, self.failures = on_failure, failures
-        self.set_aside = failures.add
+    def open_team(self) -> Team | None:
+        if self.new_team is not None:
+            self.team = self.new_team(len(self.actions))
+        return self.team
 
     def close(self) -> None:
-        """Let go of what it holds, such as a process; it may be played again."""
-        if isinstance(self.stepper, IsolatedStepper):
-            self.stepper.close()
+        self.stepper.close()
+        if self.team is not None:
+            self.team.close()
+            self.team = None
 
-    def avoid(self, failure: Failure) -> bool:
-        """Do not go there again; False if a state would be left without any action."""
-        if failure.state is None or failure.action is None:
-            return False
-        return self.masks.avoid(failure.state, failure.action, self.shape.states)
-
-    def _fails_mostly(self, failure: Failure) -> bool:
+    def _fails_mostly(self, failure: Failure, observer: EpisodeObserver) -> bool:
         """Whether an action has failed in a state more often than not; some only fail at times."""
         pair, failed, kept = failure.path[-1], 1, 0
         for one in self.failures:
             if one.path and one.path[-1] == pair:
                 failed, kept = failed + 1, kept + (one.then != "set aside")
-        went_well = self.visits_of(*pair) - kept + failure.path[:-1].count(pair)
+        went_well = observer.visits_of(*pair) - kept + failure.path[:-1].count(pair)
         return failed > went_well
 
     def _ended_there(self, failure: Failure, taken: _Unfinished) -> Episode:
@@ -238,7 +240,7 @@ class ExternalSource:
         It pays nothing, or as little as the range of rewards allows.
         """
         steps = taken.steps[: len(taken.path) - 1]
-        low, high = self.pay.rewards or (0.0, 0.0)
+        low, high = self.bounds.rewards or (0.0, 0.0)
         reward = min(max(0.0, low), high)
         kept = None
         if self.keep is not None:
@@ -255,17 +257,15 @@ class ExternalSource:
         revise: Revise | None,
         taken: _Unfinished,
     ) -> Episode:
-        drawn, step, paid = policy.is_stochastic, self.stepper.step, self.pay.rewards
+        drawn, step, paid = policy.is_stochastic, self.stepper.step, self.bounds.rewards
         observation, mask = self.stepper.reset(seed)
         path, steps = taken.path, taken.steps
         keep, kept = self.keep, taken.kept  # kept at once: the next step may write over it
         if keep is not None:
             kept.append(keep(observation))
-        self.masks.now = None
+        self.masks.clear()
         state, last = self._state(observation, mask), self.horizon - 1
         known, pairs = policy.table.shape[1], policy.table.shape[1] * policy.actions
-        ended_in: int | None = None
-        cut_short = False
         policy = policy.begin(state)
         for h in range(self.horizon):
             action = self._action(policy, h, state, numbers[h] if drawn else 0.0)
@@ -276,13 +276,10 @@ class ExternalSource:
             if keep is not None:
                 shown = observation is not None or not terminated
                 kept.append(keep(observation) if shown else None)
-            if terminated:
-                ended_in, following = self._last_state(observation), END
+            if terminated:  # in a state, if one is shown
+                following = END if observation is None else self._state(observation, None)
             else:
                 following = self._state(observation, mask)
-            if truncated and not terminated and h < last:
-                # Nobody gets further from here, whatever the state: for a learner it is over.
-                ended_in, following, cut_short = following, END, True
             steps.append((state, action, reward, following))
             if terminated or truncated or h == last:
                 break
@@ -292,13 +289,16 @@ class ExternalSource:
                 revise = None  # the rest of this episode is off the map
             state = following
         self._check_return(steps)
-        observations = None if keep is None else kept
         return Episode.of_steps(
-            steps, ended_in, cut_short=cut_short, seed=seed, observations=observations
+            steps,
+            terminated=bool(terminated),
+            cut_short=bool(truncated and not terminated and h < last),
+            seed=seed,
+            observations=None if keep is None else kept,
         )
 
     def _check_return(self, steps: list[tuple[int, int, float, int]]) -> None:
-        most = self.pay.most
+        most = self.bounds.most
         if most is None:
             return
         paid = sum(reward for _, _, reward, _ in steps)
@@ -316,10 +316,6 @@ class ExternalSource:
         if mask is not None:
             self.masks.show(state, mask, self.shape.states)
         return state
-
-    def _last_state(self, observation: Any) -> int | None:
-        """Where an episode terminated; None if nothing is shown there."""
-        return None if observation is None else self._state(observation, None)
 
     def _action(self, policy: Policy, h: int, state: int, number: float) -> int:
         """The policy's action, as far as it has one and that is allowed."""

@@ -21,7 +21,7 @@ from covgame.types import BoolArray, BoolHS, Shape
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class CombinedCounts:
     """Everything that was counted, and what is known of the world beside it."""
 
     datasets: Sequence[Dataset]

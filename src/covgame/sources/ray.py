@@ -1,6 +1,6 @@
-"""The same team on Ray's actors, for clusters that exist and steps that take a millisecond or more.
+"""A team of Ray actors, for existing clusters and for steps of a millisecond or more.
 
-Who plans stays here, and so does the only one who writes to the run. A node that is lost takes the
+The main process plans and is the only one that writes to the run. A node that is lost loses the
 episodes being played on it and nothing else.
 """
 
@@ -18,8 +18,8 @@ from typing import Any
 
 from covgame.errors import BadInput, EnvironmentFailed, MissingExtra
 from covgame.imports import said
-from covgame.workers.messages import Job, Lost, Report
-from covgame.workers.worker import Recipe, Worker
+from covgame.sources.messages import Job, Lost, Report
+from covgame.sources.worker import Recipe, Worker
 
 TRIES = 3
 """Ray does not always find its own ports in time; the next try mostly does."""
@@ -29,7 +29,7 @@ SECONDS_TO_ANSWER = 10.0
 
 
 class RayWorker:
-    """An actor with a worker, which is made when the first job comes."""
+    """An actor with a worker, which is made for the first job."""
 
     def __init__(self, recipe: Recipe, actions: int) -> None:
         self.recipe, self.actions = recipe, actions
@@ -39,7 +39,7 @@ class RayWorker:
         """All episodes of a job."""
         if self.worker is None:
             source = self.recipe.open()
-            found = len(source.stepper.actions)
+            found = len(source.actions)
             if found != self.actions:
                 raise EnvironmentFailed(
                     f"it has {found} actions in a worker, and {self.actions} here"
@@ -53,7 +53,7 @@ class RayWorker:
 
 
 class RayTeam:
-    """So many actors; ``ray`` is the library, connected."""
+    """Actors; ``ray`` is the library, connected."""
 
     def __init__(self, recipe: Recipe, size: int, actions: int, ray: Any) -> None:
         self.recipe, self.size, self.actions, self.ray = recipe, size, actions, ray
@@ -91,7 +91,7 @@ class RayTeam:
         return report
 
     def _lose(self, worker: int, error: Exception) -> Lost:
-        """A worker, its node or its environment is gone: somebody else takes the seat."""
+        """Replace a worker that is gone, or whose node or environment is."""
         with contextlib.suppress(Exception):  # it may be gone already
             self.ray.kill(self.actors[worker])
         self.actors[worker], self.sent[worker] = self._start(), deque()
@@ -99,7 +99,6 @@ class RayTeam:
         return Lost(said(cause) if cause is not None else f"Ray lost it ({type(error).__name__})")
 
     def close(self) -> None:
-        """Send everybody home, and end what was started for them."""
         for actor in self.actors:
             with contextlib.suppress(Exception):
                 self.ray.kill(actor)
@@ -108,7 +107,7 @@ class RayTeam:
 
 
 def library() -> Any:
-    """Ray, if it is installed; nobody is told that it is used."""
+    """Ray, if it is installed, without its usage reports."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -132,7 +131,7 @@ def connected(address: str | None, workers: int) -> Any:
 
 
 def _check_there(address: str) -> None:
-    """Somebody has to listen: Ray itself ends the whole process if nobody does."""
+    """Check that a cluster listens there: Ray would end the whole process if none does."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         if address != "auto":

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from covgame.report.content import Chart, Rule, Series
-from covgame.report.story import bound_name
+from covgame.report.view import Chart, Rule, Series
 from covgame.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -21,11 +20,8 @@ POINTS = 240
 MOST_CELLS = 50_000_000
 """Points times cells: larger worlds get fewer points."""
 
-NO_EPISODES = (
-    "This run was played by its visit counts alone, so it has no episodes that could be drawn one "
-    "after the other."
-)
-NO_FOLDER = "This run has no folder, so nobody has kept its episodes in order."
+NO_EPISODES = "This run was played by its visit counts alone, so it has no single episodes."
+NO_FOLDER = "This run has no folder, so its episodes were not recorded."
 NONE_YET = "No episode has been played yet."
 
 
@@ -45,8 +41,13 @@ class Trail:
         self.heard += 1
 
 
-def coverage_chart(run: Coverage, trail: Trail | None = None, bound: float | None = None) -> Chart:
-    """The share of the visits asked for over episodes, and of the rows that have all of theirs."""
+def coverage_chart(
+    run: Coverage, trail: Trail | None = None, minimum: tuple[float, str] | None = None
+) -> Chart:
+    """The share of the visits asked for over episodes, and of the rows that have all of theirs.
+
+    ``minimum``: a number of episodes to mark, and what it is called.
+    """
     points, note = _points(run, trail)
     share, rows, states = ([point[i] for point in points] for i in (1, 2, 3))
     episodes = [point[0] for point in points]
@@ -58,7 +59,7 @@ def coverage_chart(run: Coverage, trail: Trail | None = None, bound: float | Non
         series.append(
             Series(f"states found, of {most:,.0f}", episodes, [found / most for found in states])
         )
-    rules = [] if not bound else [Rule("x", bound, f"fewest on average ({bound_name(run)})")]
+    rules = [] if minimum is None else [Rule("x", minimum[0], f"minimum ({minimum[1]})")]
     return Chart(
         "Coverage over episodes", note, "episodes", "share",
         series if points else [], rules, percent=True,

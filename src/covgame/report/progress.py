@@ -1,22 +1,29 @@
-"""How a run goes, while it is played: a bar in terminals and notebooks, lines in logs."""
+"""Progress of a run: a bar in terminals and notebooks, lines in logs."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from covgame.game.progress import MIN_EPISODES, progress_of
 from covgame.plain import as_html as html_of
 from covgame.plain import plain
-from covgame.runs.run import Outlook, Run
+from covgame.planning import episodes, kind_of_rows, number
+from covgame.report.runs import kind_of
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from covgame.runs.coverage import Coverage
+    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.run import Run
 
 SECONDS_BETWEEN_VIEWS = 0.5
 MOST_BETWEEN_VIEWS = 3.0
@@ -26,7 +33,62 @@ SHARE_FOR_VIEWS = 0.03
 
 Expensive estimates limit themselves (``game.progress``), so a view takes milliseconds."""
 
-Show = Callable[[Outlook], None]
+
+@dataclass(frozen=True)
+class ProgressView:
+    """Progress as it is displayed."""
+
+    share: float | None  # of the work, None if it is not known
+    words: str
+
+
+def progress_view(run: Any) -> ProgressView:
+    """Episodes played and work left, in one line."""
+    return (_coverage_progress if kind_of(run) == "cover" else _learning_progress)(run)
+
+
+def _coverage_progress(run: Coverage) -> ProgressView:
+    """Episodes, what is left, and the hardest open row."""
+    found = progress_of(run.game, pace=run.pace)
+    parts = [episodes(run.n_episodes)]
+    if found.rows_unvisited:
+        rows = kind_of_rows(run.target).removeprefix("state-action ")
+        parts.append(f"{found.rows_unvisited:,} of {found.rows:,} {rows} not reached")
+    if not found.rows_open:
+        parts.append("all covered so far; looking for further states")
+    elif found.episodes_left is None:
+        early = run.n_episodes < MIN_EPISODES
+        parts.append("too early to estimate" if early else "no estimate possible yet")
+    else:
+        left = number(float(f"{math.ceil(found.episodes_left):.2g}"))
+        growing = " for what was found so far, new states still appear" if found.is_growing else ""
+        parts.append(f"about {left} to go{growing}")
+    if found.hardest and found.episodes_left is not None:
+        (row, missing), *_ = found.hardest
+        parts.append(f"hardest: {run.names.describe(row)} ({number(missing)} more)")
+    return ProgressView(found.share_done, plain("; ".join(parts)))
+
+
+def _learning_progress(run: LearningRun) -> ProgressView:
+    """Episodes, what is being played, and how far its bound is from what was asked for."""
+    epsilon = run.settings.epsilon
+    parts = [episodes(run.n_episodes)]
+    if run.task is not None:
+        parts.append(run.task.name)
+    bounds = [phase.bound for phase in run.phases if phase.bound is not None]
+    share = None
+    if run.forecast.needs:
+        share = run.n_episodes / max(run.forecast.episodes, run.n_episodes, 1)
+    elif bounds:  # the bound falls with the root of the number of episodes
+        share = min(1.0, epsilon / max(bounds[-1], 1e-300)) ** 2
+    if bounds:
+        parts.append(f"bound {bounds[-1]:.4g}, wanted {epsilon:g}")
+    return ProgressView(share, plain(", ".join(parts)))
+
+
+# ----------------------------------------------------------------------------- display
+
+Show = Callable[[ProgressView], None]
 
 
 @contextmanager
@@ -48,8 +110,7 @@ class Pacer:
         began = self.clock()
         if began < self.due or run.done or not run.n_episodes:
             return
-        view = run.outlook()
-        self.show(replace(view, words=plain(view.words)))
+        self.show(progress_view(run))
         now = self.clock()
         pause = min((now - began) / SHARE_FOR_VIEWS, MOST_BETWEEN_VIEWS)
         self.due = now + max(SECONDS_BETWEEN_VIEWS, pause)
@@ -89,7 +150,7 @@ def _bar(console: Console) -> Iterator[Show]:
     ) as bars:
         task = bars.add_task("", total=None, share="", words="beginning")
 
-        def show(view: Outlook) -> None:
+        def show(view: ProgressView) -> None:
             total, done = (None, 0.0) if view.share is None else (1.0, view.share)
             bars.update(task, total=total, completed=done, share=_percent(view), words=view.words)
 
@@ -102,7 +163,7 @@ class _Notebook:
     def __init__(self) -> None:
         self.handle: Any = None
 
-    def show(self, view: Outlook) -> None:
+    def show(self, view: ProgressView) -> None:
         tools: Any = import_module("IPython.display")
         page = tools.HTML(as_html(view))
         if self.handle is None:
@@ -111,7 +172,7 @@ class _Notebook:
             self.handle.update(page)
 
 
-def as_html(view: Outlook) -> str:
+def as_html(view: ProgressView) -> str:
     """A bar with its words, for a notebook."""
     value = "" if view.share is None else f" value='{view.share:.4f}'"
     return f"<progress max='1'{value}></progress> {_percent(view)} {html_of(view.words)}"
@@ -124,7 +185,7 @@ class Lines:
         self.clock = clock
         self.due = clock() + SECONDS_BETWEEN_LINES
 
-    def show(self, view: Outlook) -> None:
+    def show(self, view: ProgressView) -> None:
         """Say how it goes, if it is time to."""
         if self.clock() < self.due:
             return
@@ -135,6 +196,6 @@ class Lines:
         self.due = self.clock() + SECONDS_BETWEEN_LINES
 
 
-def _percent(view: Outlook) -> str:
+def _percent(view: ProgressView) -> str:
     """The share in whole percent; all is done only when it is done."""
     return "" if view.share is None else f"{min(int(view.share * 100), 99)}%"

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from covgame.data.combined_counts import CombinedCounts
 from covgame.data.dataset import require_evidence
-from covgame.data.evidence import Evidence
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.pac.assumptions import assumptions_of_claim
@@ -24,7 +24,7 @@ MOST_DOUBLINGS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Proof:
+class Certificate:
     """One certificate: what it would say, and how far that is from what was asked for."""
 
     command: str  # explore or identify
@@ -61,13 +61,13 @@ class Proof:
 
 
 @dataclass(frozen=True, eq=False)
-class Proofs:
+class Certificates:
     """Both certificates, as far as the data allow."""
 
     epsilon: float
     delta: float
-    explore: Proof
-    identify: Proof | None  # None: nothing says what was paid
+    explore: Certificate
+    identify: Certificate | None  # None: nothing says what was paid
     value_lower: float | None = None
     value_upper: float | None = None
     policy: Policy | None = None
@@ -91,49 +91,49 @@ class Proofs:
         }
 
 
-def prove(
-    evidence: Evidence, epsilon: float, most_states: int | None, *, forecast: bool = True
-) -> Proofs:
+def certify_data(
+    combined: CombinedCounts, epsilon: float, most_states: int | None, *, forecast: bool = True
+) -> Certificates:
     """What is proved with probability 1 - delta."""
     if not (isinstance(epsilon, int | float) and 0 < epsilon < np.inf):
         raise BadInput(f"epsilon is a positive number, not {epsilon!r}")
-    require_evidence(evidence.datasets, evidence.shape.horizon)
-    states = _states(evidence, most_states)
-    counts = Counts(evidence.shape, pooled=evidence.counts.pooled)
-    counts.include(evidence.apart, last_stage=False)
+    require_evidence(combined.datasets, combined.shape.horizon)
+    states = _states(combined, most_states)
+    counts = Counts(combined.shape, pooled=combined.counts.pooled)
+    counts.include(combined.apart, last_stage=False)
     if states > counts.shape.states:
         counts.grow(states)
-    structure = _structure(evidence)
-    share = share_of(evidence.delta, evidence.stages[0])
+    structure = _structure(combined)
+    share = share_of(combined.delta, combined.stages[0])
     error = reward_free(counts, structure, share).error
     more = None
     if forecast and error > epsilon:
         more = _times(counts, lambda more: reward_free(more, structure, share).error, epsilon)
-    explore = Proof("explore", float(error), epsilon, more)
-    earned = evidence.rewards
+    explore = Certificate("explore", float(error), epsilon, more)
+    earned = combined.rewards
     if earned is None:
-        assumptions = _assumptions(evidence, structure, counts, None)
-        return Proofs(epsilon, evidence.delta, explore, None, assumptions=assumptions)
-    _check_paid(evidence, earned)
+        assumptions = _assumptions(combined, structure, counts, None)
+        return Certificates(epsilon, combined.delta, explore, None, assumptions=assumptions)
+    _check_paid(combined, earned)
     found = best_policy(counts, structure, share, earned)
     more = None
     if forecast and found.gap > epsilon:
         more = _times(counts, lambda c: best_policy(c, structure, share, earned).gap, epsilon)
     lower, policy = found.candidate
-    return Proofs(
+    return Certificates(
         epsilon,
-        evidence.delta,
+        combined.delta,
         explore,
-        Proof("identify", float(found.gap), epsilon, more),
+        Certificate("identify", float(found.gap), epsilon, more),
         float(lower),
         float(found.upper),
-        policy.first(evidence.shape.states),
-        _assumptions(evidence, structure, counts, earned),
+        policy.first(combined.shape.states),
+        _assumptions(combined, structure, counts, earned),
     )
 
 
 def _assumptions(
-    evidence: Evidence, structure: Structure, counts: Counts, earned: Range | None
+    combined: CombinedCounts, structure: Structure, counts: Counts, earned: Range | None
 ) -> list[str]:
     """The list of a run that has played nothing and started from these data."""
     return assumptions_of_claim(
@@ -141,17 +141,17 @@ def _assumptions(
         structure,
         simulated=False,
         pooled=counts.pooled,
-        stages=evidence.stages[0],
+        stages=combined.stages[0],
         rewards=earned,
-        given=evidence.datasets,
+        given=combined.datasets,
     )
 
 
-def _states(evidence: Evidence, most_states: int | None) -> int:
+def _states(combined: CombinedCounts, most_states: int | None) -> int:
     """How many states there can be."""
-    seen = evidence.shape.states
-    known = evidence.environment is not None and evidence.model is not None
-    known = known or any(one.knows_states for one in evidence.datasets)
+    seen = combined.shape.states
+    known = combined.environment is not None and combined.model is not None
+    known = known or any(one.knows_states for one in combined.datasets)
     if most_states is None and not known:
         raise BadInput(
             "a certificate needs the number of states there can be, and these data only show those "
@@ -162,8 +162,8 @@ def _states(evidence: Evidence, most_states: int | None) -> int:
     return seen if known or most_states is None else most_states
 
 
-def _structure(evidence: Evidence) -> Structure:
-    model, environment = evidence.model, evidence.environment
+def _structure(combined: CombinedCounts) -> Structure:
+    model, environment = combined.model, combined.environment
     if model is None or environment is None:
         return Structure()
     simulated = environment.opener is None
@@ -175,8 +175,8 @@ def _structure(evidence: Evidence) -> Structure:
     )
 
 
-def _check_paid(evidence: Evidence, earned: Range) -> None:
-    for one in evidence.datasets:
+def _check_paid(combined: CombinedCounts, earned: Range) -> None:
+    for one in combined.datasets:
         low, high = one.reward_range
         if low < earned.low or high > earned.high:
             raise BadInput(

@@ -1,28 +1,32 @@
 """Read Minari datasets in both layouts: HDF5, and a folder of Arrow or Parquet files per episode.
 
 Spaces are read with Minari, episodes with h5py and pyarrow. Minari's own reader is not safe for
-data of others: it follows links to other files, and where a space is missing it imports and makes
+untrusted data: it follows links to other files, and where a space is missing it imports and makes
 the environment that the metadata name.
+
+In HDF5, external links, user-defined links, external storage and virtual datasets make the library
+read other files, whichever the author of a file has named. Objects are read by ``member`` alone,
+which refuses them.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from covgame.data import steps
 from covgame.data.dataset import Origin
-from covgame.data.gathering import StoredEpisode, as_objects, gathered
-from covgame.data.hdf5 import DAMAGED, member, open_hdf5
 from covgame.data.steps import AnyArray, Chunk
 from covgame.errors import BadInput, MissingExtra
 from covgame.jsonfile import is_folder, read_json
+from covgame.memory import check_expansion
 from covgame.types import END
 
 MAIN = "main_data.hdf5"
@@ -33,6 +37,19 @@ CALLED = {
     "reward": "rewards", "terminated": "terminations", "truncated": "truncations",
 }  # fmt: skip
 ENDS = ("terminated", "truncated")
+
+DAMAGED = (
+    OSError, ValueError, EOFError, LookupError, TypeError, AttributeError, OverflowError,
+    RuntimeError,
+)  # fmt: skip
+"""What the library raises where a file is damaged, or has other things in it than it should."""
+
+
+HARD, SOFT = 0, 1
+"""Types of links, as HDF5 numbers them; the others lead out of the file."""
+
+MOST_LINKS = 16
+"""Soft links that lead to soft links, as many as HDF5 itself follows."""
 
 
 def is_minari(folder: Path) -> bool:
@@ -147,7 +164,7 @@ class _Hdf5:
     def chunks(self) -> Iterator[Chunk]:
         with open_hdf5(self.path) as file:
             try:
-                yield from gathered(self._episodes(file), CALLED)
+                yield from in_batches(self._episodes(file), CALLED)
             except DAMAGED as error:
                 raise BadInput(f"{self.path} cannot be read: {error}") from error
 
@@ -226,7 +243,7 @@ class _Folders:
     raw = True
 
     def chunks(self) -> Iterator[Chunk]:
-        return gathered(self._episodes(), CALLED)
+        return in_batches(self._episodes(), CALLED)
 
     def _episodes(self) -> Iterator[StoredEpisode]:
         from covgame.data.tables import whole_table
@@ -241,3 +258,128 @@ class _Folders:
                 if theirs != "observations"
             }
             yield _episode(self.path, number, seen, rest)
+
+
+# --------------------------------------------------------------------------------- batches
+
+
+@dataclass(frozen=True)
+class StoredEpisode:
+    """The columns of one episode and where they were read."""
+
+    file: str
+    number: int
+    columns: Mapping[str, AnyArray]
+
+
+def in_batches(episodes: Iterable[StoredEpisode], called: Mapping[str, str]) -> Iterator[Chunk]:
+    """As chunks; rows are counted through all episodes of a file."""
+    waiting: list[StoredEpisode] = []
+    size, row, room = 0, 0, steps.BYTES
+    for one in episodes:
+        length = _length(one, called)
+        nbytes = sum(column.nbytes for column in one.columns.values())
+        room -= nbytes
+        full = size + length > steps.BATCH or room < 0
+        if waiting and (one.file != waiting[0].file or full):
+            yield _chunk(waiting, row, called)
+            row = row + size if one.file == waiting[0].file else 0
+            waiting, size, room = [], 0, steps.BYTES - nbytes
+        waiting.append(one)
+        size += length
+    if waiting:
+        yield _chunk(waiting, row, called)
+
+
+def _length(one: StoredEpisode, called: Mapping[str, str]) -> int:
+    lengths = {name: len(column) for name, column in one.columns.items()}
+    least, most = min(lengths.values()), max(lengths.values())
+    if least != most:
+        short = min(lengths, key=lambda name: lengths[name])
+        raise BadInput(
+            f"{one.file}, episode {one.number}, column {called.get(short, short)}: it has {least} "
+            f"entries where others have {most}"
+        )
+    return most
+
+
+def _chunk(waiting: list[StoredEpisode], row: int, called: Mapping[str, str]) -> Chunk:
+    first = waiting[0]
+    columns: dict[str, AnyArray] = {}
+    for name in first.columns:
+        try:
+            columns[name] = np.concatenate([one.columns[name] for one in waiting])
+        except (ValueError, TypeError):
+            raise BadInput(
+                f"{first.file}, episodes {first.number} to {waiting[-1].number}, column "
+                f"{called.get(name, name)}: its entries are not all of one kind"
+            ) from None
+    lengths = [len(one.columns["action"]) for one in waiting]
+    columns["episode"] = np.repeat([one.number for one in waiting], lengths)
+    return Chunk(first.file, row, columns, called)
+
+
+def as_objects(values: Iterable[Any]) -> AnyArray:
+    """Observations that are no arrays, one in each place."""
+    listed = list(values)
+    found = np.empty(len(listed), dtype=object)
+    found[:] = listed
+    return found
+
+
+# ------------------------------------------------------------------------------------ HDF5
+
+
+def open_hdf5(path: Path) -> Any:
+    """An HDF5 file to read from."""
+    try:
+        h5py = import_module("h5py")
+    except ImportError:
+        raise MissingExtra("minari", f"reading {path.name} (HDF5)") from None
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def member(group: Any, name: str, *, most_links: int = MOST_LINKS) -> Any:
+    """What a group of a file holds under a name; None if there is nothing.
+
+    Soft links are followed inside the file.
+
+    Raises:
+        BadInput: It is kept in another file.
+    """
+    links, key = group.id.links, name.encode()
+    if not links.exists(key):
+        return None
+    kind = links.get_info(key).type
+    if kind == SOFT:
+        if not most_links:
+            raise BadInput(f"{group.file.filename}: soft links lead from {name!r} to nowhere")
+        path = links.get_val(key).decode()
+        found = group.file["/"] if path.startswith("/") else group
+        for part in filter(lambda part: part not in ("", "."), path.split("/")):
+            found = member(found, part, most_links=most_links - 1) if _is_group(found) else None
+        return found
+    if kind != HARD:
+        _refuse(group, name, "a link to another file")
+    found = group[name]
+    if not _is_group(found) and found.external:
+        _refuse(group, name, "stored in another file")
+    if not _is_group(found) and found.is_virtual:
+        _refuse(group, name, "a virtual dataset, a view of other files")
+    if not _is_group(found):
+        check_expansion(Path(group.file.filename), found.nbytes)
+    return found
+
+
+def _is_group(found: Any) -> bool:
+    return hasattr(found, "keys")
+
+
+def _refuse(group: Any, name: str, what: str) -> NoReturn:
+    raise BadInput(
+        f"{group.file.filename}: {name!r} is {what}, and covgame reads no file that another one "
+        "names; save a copy that holds the data itself"
+    )
