@@ -22,6 +22,7 @@ from covgame.flow.alternatives import (
     tilted_rows,
 )
 from covgame.flow.floor import Floor, FloorTask, learning_floor
+from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.types import Shape
 from tests.test_cli import covgame
@@ -203,6 +204,14 @@ def best_value(transitions: Transitions, rewards: np.ndarray) -> float:
     return float(transitions.initial @ values[:-1])
 
 
+def value_of(transitions: Transitions, reward: np.ndarray, policy: np.ndarray) -> float:
+    p, values = dense(transitions), np.zeros(transitions.shape.states + 1)
+    for h in reversed(range(transitions.shape.horizon)):
+        q = reward[h] + (p[h] @ values if h + 1 < transitions.shape.horizon else 0.0)
+        values = np.append((policy[h] * q).sum(axis=1), 0.0)
+    return float(transitions.initial @ values[:-1])
+
+
 def check(family: WorldClass, floor: Floor) -> None:
     """The floor from its alternatives and multipliers, by plain loops over dense arrays."""
     given, H = family.transitions, family.transitions.shape.horizon
@@ -220,14 +229,18 @@ def check(family: WorldClass, floor: Floor) -> None:
             told[h, s, a] += kl(float(family.rewards[h, s, a]), float(one.rewards[h, s, a]))
         if family.stationary:
             assert one.transitions.stationary
-        reached = one.information > 0
+        reached = np.broadcast_to(dp.reachable(given)[..., None], told.shape)
         np.testing.assert_allclose(one.information[reached], told[reached], rtol=1e-6, atol=1e-12)
+        assert (one.information[~reached] == 0).all()
         total += multiplier * one.information
-        if floor.task == "identify":
-            difference = best_value(one.transitions, one.rewards) - best_value(
-                given, family.rewards
-            )
-            assert abs(difference) > floor.epsilon
+        values = [
+            best_value(kernel_, pays)
+            if one.policy is None or one.reward is None
+            else value_of(kernel_, one.reward, one.policy)
+            for kernel_, pays in ((given, family.rewards), (one.transitions, one.rewards))
+        ]
+        assert abs(values[1] - values[0]) > floor.epsilon
+        assert (one.policy is None) == (floor.task == "identify")
     most = best_value(given, total)
     needed = kl(1 - floor.delta, floor.delta)
     if len(floor.alternatives):

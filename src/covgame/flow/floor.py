@@ -83,6 +83,8 @@ class Alternative:
     rewards: FloatHSA
     information: FloatHSA  # KL per visit of a cell
     difference: float  # of the value that the claim is about; more than epsilon
+    policy: FloatHSA | None = None  # of which it is the value, and for which reward; None: V*
+    reward: FloatHSA | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,7 +349,7 @@ def alternative(
     told = information(family, transitions, rewards)
     if not (difference > epsilon and np.isfinite(told).all() and told.any()):
         return None
-    return Alternative(transitions, rewards, told, difference)
+    return Alternative(transitions, rewards, told, difference, policy, reward)
 
 
 def _transitions(worlds: Worlds, member: int) -> Transitions:
