@@ -215,13 +215,14 @@ def floors() -> str:
         for task in ("identify", "explore"):
             row = next(one for one in content if (one["env"], one["task"]) == (env, task))
             cells[0] = f"`{env}`, H {row['horizon']}"
-            floor = f"{row['floor']:.3g}" + ("" if row["ended"] else "+")
+            floor = f"{row['floor']:.1f}" + ("" if row["ended"] else "+")
             if "floor_pooled" in row:
-                floor += f" ({row['floor_pooled']:.3g})"
+                floor += f" ({row['floor_pooled']:.1f})"
             taken = f"{row['episodes']:,}"
             times = f"{row['episodes'] / row['floor']:,.0f} x"
-            cells += [floor, f"{taken}, {times}", f"{row['estimate']:,.2g}"]
-        rows.append([cell.replace("e+0", "e") for cell in cells])
+            estimate = f"{float(format(row['estimate'], '.2g')):,.0f}"
+            cells += [floor, f"{taken}, {times}", estimate]
+        rows.append(cells)
     heads = [
         *("world", "identify: floor (pooled)", "takes", "estimate"),
         *("explore: floor (pooled)", "takes", "estimate"),
