@@ -25,6 +25,7 @@ if _typing.TYPE_CHECKING:
         UnknownModel,
         UnreachableTarget,
     )
+    from covgame.flow.floor import Floor
     from covgame.game.adversary import Adversary, AdversaryState
     from covgame.game.counts import Counts
     from covgame.game.custom_players import Peer
@@ -33,7 +34,7 @@ if _typing.TYPE_CHECKING:
     from covgame.game.presets import default_game, paper_game
     from covgame.mdp.model import TabularMDP
     from covgame.pac.learnt import LearntModel
-    from covgame.planning import Plan, functionals, plan
+    from covgame.planning import Plan, floor, functionals, plan
     from covgame.runs.certify import Checked, certify
     from covgame.runs.cover import cover
     from covgame.runs.coverage import Coverage
@@ -71,6 +72,7 @@ __all__ = [
     "EpisodeSource",
     "Exploration",
     "Exported",
+    "Floor",
     "Game",
     "Identification",
     "LearnConfig",
@@ -100,6 +102,7 @@ __all__ = [
     "default_game",
     "explore",
     "export",
+    "floor",
     "functionals",
     "groups",
     "identify",
@@ -132,7 +135,8 @@ _HOMES = {
     "covgame.game.presets": "default_game paper_game",
     "covgame.mdp.model": "TabularMDP",
     "covgame.pac.learnt": "LearntModel",
-    "covgame.planning": "Plan functionals plan",
+    "covgame.flow.floor": "Floor",
+    "covgame.planning": "Plan floor functionals plan",
     "covgame.runs.certify": "Checked certify",
     "covgame.runs.cover": "cover",
     "covgame.runs.coverage": "Coverage",
