@@ -24,7 +24,6 @@ from covgame.names import Names
 from covgame.pac.error_bounds import Range
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
-from covgame.storage.files import write_whole
 from covgame.targets.requests import Grouped, Listed, Proportional, Request, Uniform
 from covgame.targets.resolve import AnyTarget, as_request, reachable_rows
 from covgame.targets.target import Target
@@ -32,14 +31,14 @@ from covgame.types import ANY, BoolArray, FloatArray, Shape
 
 SHOWN = 12
 LARGE = 20_000
-"""Above so many (stage, state, action) linear programs take a while; nobody waits unasked."""
+"""Above so many (stage, state, action) linear programs are solved on request only."""
 
 
 @dataclass(frozen=True)
 class Untold:
     """What these data cannot tell about."""
 
-    rows: list[Row]  # of the target, to which nobody knows the way
+    rows: list[Row]  # of the target, to which the data show no way
     pairs: list[tuple[int, int]]  # (state, action) of states that were met, never tried
 
 
@@ -136,7 +135,7 @@ class Audit:
 
     @property
     def solves(self) -> bool:
-        """Whether a page or a text waits for them; whoever asks for one number gets it anyway."""
+        """Whether pages and texts solve them; the properties always do."""
         return self.at_any_price or not self.is_large
 
     @property
@@ -318,10 +317,10 @@ class Audit:
 
     def save_html(self, path: str | Path) -> None:
         """Write the page, as a whole or not at all."""
-        try:
-            write_whole(Path(path), self.to_html().encode())
-        except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror or error}") from error
+        from covgame.report.audits import audit_page
+        from covgame.report.html import write_page
+
+        write_page(audit_page(self), Path(path))
 
 
 def audit(
@@ -426,7 +425,7 @@ def _range(given: tuple[float, float]) -> Range:
 
 
 def _said(request: Request | Target, shortfall: Shortfall) -> str:
-    """The target as somebody would write it."""
+    """The target as text."""
     if isinstance(request, Listed):
         return request.source
     if isinstance(request, Proportional):

@@ -83,7 +83,7 @@ class CombinedCounts:
 
     @cached_property
     def seen(self) -> BoolHS:
-        """(H, S): which states were there at which stage, also where nobody did anything then."""
+        """(H, S): which states were reached at which stage, also where no action followed."""
         seen: BoolHS = np.logical_or.reduce(self.apart.visits > 0, axis=2)
         row, successor, _ = self.apart.transitions()
         stage = row // self.shape.pairs + 1

@@ -190,7 +190,7 @@ class Lines:
         if self.clock() < self.due:
             return
         share = f"{_percent(view)} done, " if view.share is not None else ""
-        with contextlib.suppress(OSError, AttributeError):  # nobody may be listening
+        with contextlib.suppress(OSError, AttributeError):  # standard error may be closed
             sys.stderr.write(f"covgame: {share}{view.words}\n")
             sys.stderr.flush()
         self.due = self.clock() + SECONDS_BETWEEN_LINES
