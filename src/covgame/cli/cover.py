@@ -72,6 +72,7 @@ def cover(
     else:
         say_unless(quiet, per_stage_hint(environment, target))
     run = start(environment, target, settings, DataSource.of(data, parse_columns(columns)))
-    say_unless(quiet, run.size_words)  # before all that takes long
+    # Before all that takes long.
+    say_unless(quiet, run.size.words(discovers=run.source.discovers_states))
     create_folder(run, out)
     finish(run, as_json, quiet, report)

@@ -120,7 +120,7 @@ def cover(
     )
     if out is not None:
         create_folder(run, out)
-    _say(run.size_words)
+    _say(run.size.words(discovers=run.source.discovers_states))
     to_the_end(run, progress, report=report)
     compute_exact_bound(run)
     if report and settings.exact_bound:

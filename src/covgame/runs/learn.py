@@ -281,7 +281,7 @@ def opened(
 
 
 def reward_bounds_of(settings: LearnConfig) -> RewardBounds | None:
-    """What an environment has to keep to, because the bounds rely on it."""
+    """What an environment may pay, because the bounds rely on it."""
     if settings.command == "explore":
         return None
     certified, returns = settings.preset == "certified", settings.return_range
@@ -316,8 +316,12 @@ def _principle(
 ) -> tuple[ImplicitElimination, Forecast]:
     """The paper's best-policy identification."""
     model = environment.require_model("the paper's identify")
-    exists = _existing_cells(model)
+    reachable = dp.reachable(model.transitions)[:, :, None]
+    exists: BoolHSA = reachable & model.transitions.allowed_actions
     _check_rewards(model, settings, source)
+    low, high = settings.reward_range
+    if (model.transitions.next_state == END).any():  # an episode that is over earns 0
+        low, high = min(low, 0.0), max(high, 0.0)
     principle = ImplicitElimination(
         PaperThresholds(source.shape, settings.scale),
         settings.epsilon,
@@ -326,7 +330,7 @@ def _principle(
         random_start=not _one_start(model),
         suprema=settings.suprema,
         pruned=settings.prune,
-        reward_range=_paid(settings, model),
+        reward_range=(low, high),
     )
     precision = settings.epsilon / principle.unit
     forecast = forecast_best_policy(
@@ -352,7 +356,7 @@ def _certified(
     if model is not None:
         _check_rewards(model, settings, source)
     earned = Range(*settings.reward_range, _most_paid(settings, model, source))
-    # By counts nobody could tell the returns of some episodes from those of the others.
+    # Counts do not separate the returns of some episodes from those of the others.
     return CertifiedIdentification(*asked, earned, validates=settings.play != "counts", apart=apart)
 
 
@@ -374,7 +378,7 @@ def known_structure(
 
 
 def _most_paid(settings: LearnConfig, model: TabularMDP | None, source: Source) -> float | None:
-    """The most that an episode pays in all, where the user knows; checked as far as possible."""
+    """The declared maximum of the sum of rewards, checked where a model is simulated."""
     if settings.return_range is None:
         return None
     most = settings.return_range[1]
@@ -396,34 +400,14 @@ def _one_start(model: TabularMDP) -> bool:
 def _check_rewards(model: TabularMDP, settings: LearnConfig, source: Source) -> None:
     """Rewards have to lie in the range that the confidence sets are made for."""
     low, high = settings.reward_range
-    if source.model is not None:
-        _check_range_of_model(low, high)
+    if source.model is not None and (low > 0 or high < 1):
+        raise BadInput(
+            f"simulated rewards are 0 or 1, which --reward-range {low:g},{high:g} does not hold; "
+            "leave it out"
+        )
     if (model.rewards < low).any() or (model.rewards > high).any():
         least, most = float(model.rewards.min()), float(model.rewards.max())
         raise BadInput(
             f"rewards from {least:g} to {most:g} do not lie in [{low:g}, {high:g}]; "
             "say --reward-range LO,HI for an environment that is played step by step"
         )
-
-
-def _check_range_of_model(low: float, high: float) -> None:
-    """A model pays 0 or 1, whatever is said of it."""
-    if low > 0 or high < 1:
-        raise BadInput(
-            f"simulated rewards are 0 or 1, which --reward-range {low:g},{high:g} does not hold; "
-            "leave it out"
-        )
-
-
-def _paid(settings: LearnConfig, model: TabularMDP) -> tuple[float, float]:
-    """The range of rewards; an episode that is over earns 0, so that is in it where it can be."""
-    low, high = settings.reward_range
-    if (model.transitions.next_state == END).any():
-        low, high = min(low, 0.0), max(high, 0.0)
-    return low, high
-
-
-def _existing_cells(model: TabularMDP) -> BoolHSA:
-    """What some policy reaches; PRINCIPLE takes it as given."""
-    reachable = dp.reachable(model.transitions)[:, :, None]
-    return reachable & model.transitions.allowed_actions

@@ -214,7 +214,7 @@ def save_answer(run: Run) -> None:
     if run.folder:
         run.conclude()
         finished = run.done and run.stopped not in ("interrupted", "failed")
-        run.folder.save_result(run.answer(), finished=finished)
+        run.folder.save_result(run.to_dict(), finished=finished)
 
 
 def to_the_end(

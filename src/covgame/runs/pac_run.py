@@ -6,7 +6,7 @@ import json
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,13 @@ from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.pac.assumptions import assumptions_of_claim
 from covgame.pac.certified import Certified, CertifiedExploration, CertifiedIdentification
+from covgame.pac.error_bounds import Range
 from covgame.pac.forecast import Forecast
 from covgame.pac.homogeneity import Parting
 from covgame.pac.learnt import LearntModel
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import Conclusion, ImplicitElimination
-from covgame.pac.tasks import CoverTask, PhaseReport, Task
+from covgame.pac.tasks import Algorithm, CoverTask, PhaseReport, Task
 from covgame.planning import has_unit_rewards, world_class
 from covgame.rng import episode_seed
 from covgame.runs.certificates import best_policy_claim, reward_free_claim, write_certificate
@@ -38,6 +39,21 @@ from covgame.types import Policy
 Explorer = ProportionalCoverage | CertifiedExploration
 Identifier = ImplicitElimination | CertifiedIdentification
 
+
+class LearningAlgorithm(Algorithm, Protocol):
+    """What a run plays."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it has seen enough."""
+        ...
+
+    @property
+    def model(self) -> LearntModel:
+        """What it has learnt."""
+        ...
+
+
 TASKS = 3
 """The stream of random numbers that gives every task its own seed."""
 
@@ -47,7 +63,7 @@ class LearningRun(Run):
     """A run of ``explore`` or ``identify``: what was asked, how far it got, what it found."""
 
     settings: LearnConfig
-    algorithm: Any
+    algorithm: LearningAlgorithm
     forecast: Forecast
     blocks: list[Block] = field(default_factory=list)  # of the task, if they are needed
 
@@ -59,19 +75,17 @@ class LearningRun(Run):
     @property
     def phases(self) -> list[PhaseReport]:
         """What was played, task by task."""
-        phases: list[PhaseReport] = self.algorithm.phases
-        return phases
+        return self.algorithm.phases
 
     @property
     def counts(self) -> Counts:
-        counts: Counts = self.algorithm.counts
-        return counts
+        return self.algorithm.counts
 
     @property
     def model(self) -> LearntModel:
         """What was learnt; ``model.plan(reward)`` gives a policy."""
-        learnt: LearntModel = self.algorithm.model
-        return replace(learnt, allowed=self.allowed, names=self.names).first(self.n_states)
+        learnt = replace(self.algorithm.model, allowed=self.allowed, names=self.names)
+        return learnt.first(self.n_states)
 
     @property
     def guarantee(self) -> str:
@@ -93,8 +107,7 @@ class LearningRun(Run):
     @property
     def parting(self) -> Parting | None:
         """When and why stages were taken apart that were supposed to be alike."""
-        known: Parting | None = getattr(self.algorithm, "parting", None)
-        return known
+        return self.algorithm.parting if isinstance(self.algorithm, Certified) else None
 
     @property
     def assumptions(self) -> list[str]:
@@ -165,17 +178,18 @@ class LearningRun(Run):
         return learning_floor(family, task, float(asked.epsilon), asked.delta, quick=True)
 
     def start_from(self, given: list[PriorData]) -> None:
-        """Count what others have collected before the first round."""
+        """Count prior data before the first round."""
         self.given = given
         for one in given:
-            self._check_paid(one)
+            assert isinstance(self.algorithm, Certified)  # noqa: S101 (start refuses others)
+            if isinstance(self.algorithm, CertifiedIdentification):
+                self._check_rewards(one, self.algorithm.range)
             self.algorithm.start_from(one.counts, cut_short=one.cut_short)
 
-    def _check_paid(self, given: PriorData) -> None:
+    @staticmethod
+    def _check_rewards(given: PriorData, allowed: Range) -> None:
         """Bounds on the best policy rest on what steps may pay."""
-        if not isinstance(self.algorithm, CertifiedIdentification):
-            return
-        allowed, (low, high) = self.algorithm.range, given.rewards
+        low, high = given.rewards
         if not allowed.low <= low <= high <= allowed.high:
             raise BadInput(
                 f"{given.name} has rewards from {low:g} to {high:g}, outside "
@@ -220,8 +234,7 @@ class LearningRun(Run):
 
     @property
     def done(self) -> bool:
-        done: bool = self.algorithm.done
-        return done
+        return self.algorithm.done
 
     @property
     def by_counts(self) -> bool:
@@ -236,8 +249,7 @@ class LearningRun(Run):
 
     @property
     def needs_episodes(self) -> bool:
-        needed: bool = self.algorithm.needs_episodes
-        return needed
+        return self.algorithm.needs_episodes
 
     def keep(self, block: Block) -> None:
         if self.needs_episodes:
@@ -247,13 +259,11 @@ class LearningRun(Run):
             algorithm.truncated |= block.is_cut_short(self.counts.shape.horizon)
 
     def next_task(self) -> Task | None:
-        task: Task | None = self.algorithm.next_task()
-        return task
+        return self.algorithm.next_task()
 
     def tell(self, task: Task) -> bool:
         blocks, self.blocks = self.blocks, []
-        enough: bool = self.algorithm.tell(task, blocks)
-        return enough
+        return self.algorithm.tell(task, blocks)
 
     def conclude(self) -> None:
         if self.folder is None:
@@ -283,9 +293,9 @@ class LearningRun(Run):
         arrays = {**counts_arrays(self.counts), "progress": np.array(json.dumps(progress))}
         if self.allowed is not None:
             arrays["allowed"] = self.allowed
-        apart = getattr(self.algorithm, "apart", None)
-        if apart is not None:
-            arrays["apart_transitions"] = counts_arrays(apart)["transitions"]
+        algorithm = self.algorithm
+        if isinstance(algorithm, Certified) and algorithm.apart is not None:
+            arrays["apart_transitions"] = counts_arrays(algorithm.apart)["transitions"]
         task = self.task
         if task is not None and not self.needs_episodes:
             playing = (
@@ -298,13 +308,21 @@ class LearningRun(Run):
 
     def restore(self, arrays: Arrays) -> None:
         algorithm = self.algorithm
-        self._restore_counts(arrays)
+        if isinstance(algorithm, Certified) and algorithm.apart is not None:
+            _restore_stages(algorithm, algorithm.apart, arrays)
+        restore_counts(self.counts, arrays)
         try:
             progress = json.loads(str(arrays["progress"]))
             self.n_tasks, self.n_before = progress["n_parts"], progress["n_before"]
             algorithm.phases = [PhaseReport(**phase) for phase in progress["phases"]]
             algorithm.restore(progress["state"])
-            self._check_progress()
+            for value in (self.n_tasks, self.n_before):  # JSON lets other types through
+                if type(value) is not int:
+                    raise TypeError(f"{value!r} is no number of episodes or parts")
+            for phase in self.phases:
+                phase.to_dict()
+                if not (phase.bound is None or isinstance(phase.bound, int | float)):
+                    raise TypeError(f"{phase.bound!r} is no bound")
         except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
             raise BadInput(f"the saved state does not fit this run ({error})") from error
         saved = {name[5:]: value for name, value in arrays.items() if name.startswith("part_")}
@@ -315,49 +333,30 @@ class LearningRun(Run):
         if self.task is not None and self.task.over:
             self.finish_task(self.task)  # it was saved just before the algorithm was told
 
-    def _restore_counts(self, arrays: Arrays) -> None:
-        """What was counted, with stages together, apart, or both."""
-        algorithm = self.algorithm
-        apart = getattr(algorithm, "apart", None)
-        if apart is not None and "pooled" in arrays:
-            if not arrays["pooled"]:
-                algorithm.take_apart()
-            elif "apart_transitions" not in arrays:
-                raise BadInput("the saved state does not say what every stage has shown")
-            else:
-                own = {"pooled": np.array(False), "transitions": arrays["apart_transitions"]}
-                restore_counts(apart, {**arrays, **own})
-        restore_counts(self.counts, arrays)
-
     def _restore_task(self, saved: Arrays) -> None:
-        """The task that was being played."""
-        self.task = self.next_task()
-        if isinstance(self.task, CoverTask):
-            self.task.game = _restored_game(self.task.game, saved)
-        elif self.task is not None:
-            restore_counts(self.task.counts, saved)
-
-    def _check_progress(self) -> None:
-        """What JSON let through: numbers have to be numbers."""
-        for value in (self.n_tasks, self.n_before):
-            if type(value) is not int:
-                raise TypeError(f"{value!r} is no number of episodes or parts")
-        for phase in self.phases:
-            phase.to_dict()
-            if not (phase.bound is None or isinstance(phase.bound, int | float)):
-                raise TypeError(f"{phase.bound!r} is no bound")
+        """The task that was being played; the target of its game may have grown."""
+        self.task = task = self.next_task()
+        if isinstance(task, CoverTask):
+            if "target_rows" not in saved or "target_counts" not in saved:
+                raise BadInput("the saved state lacks the target of the part being played")
+            game, shape = task.game, task.counts.shape
+            target = Target.of_rows(shape, saved["target_rows"], saved["target_counts"])
+            counts = Counts(shape, pooled=False)
+            task.game = Game(target, game.planner, game.adversary, counts, game.allowed)
+            restore_game(task.game, saved)
+        elif task is not None:
+            restore_counts(task.counts, saved)
 
 
-def _restored_game(game: Game, arrays: Arrays) -> Game:
-    """The game of a task, whose target may have grown since, as it was saved."""
-    if "target_rows" not in arrays or "target_counts" not in arrays:
-        raise BadInput("the saved state lacks the target of the part being played")
-    shape = game.counts.shape
-    target = Target.of_rows(shape, arrays["target_rows"], arrays["target_counts"])
-    counts = Counts(shape, pooled=False)
-    again = Game(target, game.planner, game.adversary, counts, game.allowed)
-    restore_game(again, arrays)
-    return again
+def _restore_stages(algorithm: Certified, apart: Counts, arrays: Arrays) -> None:
+    """What was counted stage by stage; it is saved with stages pooled, apart, or both."""
+    if not arrays.get("pooled", True):
+        algorithm.take_apart()
+    elif "pooled" in arrays:
+        if "apart_transitions" not in arrays:
+            raise BadInput("the saved state does not say what every stage has shown")
+        own = {"pooled": np.array(False), "transitions": arrays["apart_transitions"]}
+        restore_counts(apart, {**arrays, **own})
 
 
 class Exploration(LearningRun):

@@ -60,7 +60,7 @@ class Run(ABC):
     stopped: StopReason | None = field(default=None, kw_only=True)
     failure: str | None = field(default=None, kw_only=True)  # what the environment did, or the disk
     failed_by: type[CovgameError] = field(default=EnvironmentFailed, kw_only=True, repr=False)
-    notice: str | None = field(default=None, kw_only=True)  # what had to be mended on loading
+    notice: str | None = field(default=None, kw_only=True)  # what had to be repaired on loading
 
     FINISHED: ClassVar[StopReason]  # the reason to stop when all is done
     ONE_TASK: ClassVar[bool] = False  # whatever was recorded belongs to it
@@ -120,7 +120,7 @@ class Run(ABC):
 
     @property
     def warning(self) -> str | None:
-        """What a person should hear while it is still played."""
+        """A warning while it is played."""
         return None
 
     def keep(self, block: Block) -> None:
@@ -134,10 +134,6 @@ class Run(ABC):
     def conclude(self) -> None:
         """Write down what the data prove, when playing has ended for now."""
         return
-
-    def answer(self) -> dict[str, Any]:
-        """What is saved as the result: the JSON answer, as far as it is known at once."""
-        return self.to_dict()
 
     # -------------------------------------------------------------------------- what all have
 
@@ -324,7 +320,7 @@ class Run(ABC):
 
     @property
     def records(self) -> bool:
-        """Whether anybody looks at single episodes."""
+        """Whether single episodes are recorded or needed."""
         return self.folder is not None or self.needs_episodes
 
     @property

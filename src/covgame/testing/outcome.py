@@ -15,8 +15,8 @@ from covgame.mdp.transitions import Transitions
 from covgame.planning import number
 from covgame.runs.coverage import Coverage
 from covgame.targets.moves import Moves
-from covgame.testing.asked import Asked
 from covgame.testing.machines import Found
+from covgame.testing.options import TestOptions
 from covgame.testing.world import World
 from covgame.types import END, FloatArray, IntArray
 
@@ -117,7 +117,7 @@ def _price(price: float | None) -> str:
 
 
 def outcome_of(
-    run: Coverage, world: World, asked: Asked, stopped: str, found: Sequence[Found]
+    run: Coverage, world: World, options: TestOptions, stopped: str, found: Sequence[Found]
 ) -> Outcome:
     """What a run has seen."""
     names, visits = run.names, run.counts.visits.sum(axis=0)
@@ -128,8 +128,8 @@ def outcome_of(
     missing = stopped != "covered"
     return Outcome(
         name=world.machine.name,
-        visits=asked.visits,
-        seed=asked.seed,
+        visits=options.visits,
+        seed=options.seed,
         sequences=run.n_episodes,
         steps=int(visits.sum()),
         covered=not missing,

@@ -11,7 +11,6 @@ from covgame.imports import said
 from covgame.names import label_of
 from covgame.rng import episode_seed
 from covgame.sources.states import as_hashable
-from covgame.testing.asked import Asked
 from covgame.testing.machines import (
     Found,
     GaveUp,
@@ -22,6 +21,7 @@ from covgame.testing.machines import (
     close_after_failure,
     place_of,
 )
+from covgame.testing.options import TestOptions
 
 Shown = tuple[Any, float, bool, bool, dict[str, Any]]
 
@@ -151,7 +151,7 @@ class World:
         self.found[place] = found
 
 
-def machine_of(machine: Any, asked: Asked) -> Machine:
+def machine_of(machine: Any, options: TestOptions) -> Machine:
     """A class as a machine that can be run."""
     if not isinstance(machine, type):
         raise BadInput(f"a state machine is a class, not {machine!r}")
@@ -159,10 +159,10 @@ def machine_of(machine: Any, asked: Asked) -> Machine:
     if stateful is not None and issubclass(machine, stateful.RuleBasedStateMachine):
         from covgame.testing.hypothesis_machines import HypothesisMachine
 
-        return HypothesisMachine(machine, asked.states, asked.steps)
+        return HypothesisMachine(machine, options.states, options.steps)
     from covgame.testing.plain_machines import PlainMachine
 
-    return PlainMachine(machine, asked.states)
+    return PlainMachine(machine, options.states)
 
 
 def environment(machine: Any, steps: int = 50, states: StateMap | None = None) -> World:
@@ -179,5 +179,5 @@ def environment(machine: Any, steps: int = 50, states: StateMap | None = None) -
     Raises:
         BadInput: It is no machine, has no rules, or does not say what counts as a state.
     """
-    asked = Asked(steps=steps, states=states)
-    return World(machine_of(machine, asked), steps)
+    options = TestOptions(steps=steps, states=states)
+    return World(machine_of(machine, options), steps)

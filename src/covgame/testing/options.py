@@ -1,4 +1,4 @@
-"""What a test asks for: ``@cover_transitions`` on a state machine."""
+"""``@cover_transitions``: the options of a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from covgame.errors import BadInput
 from covgame.testing.machines import StateMap
 
 MARK = "__covgame__"
-"""The attribute of a class that says what is asked for; pytest's plugin looks for it."""
+"""The attribute of a class that holds its options; pytest's plugin looks for it."""
 
 OnFailure = Literal["record", "avoid", "stop"]
 WhenShort = Literal["fail", "warn"]
@@ -20,8 +20,10 @@ Class = TypeVar("Class", bound=type)
 
 
 @dataclass(frozen=True)
-class Asked:
+class TestOptions:
     """How often to see every transition, and what that may cost."""
+
+    __test__ = False  # pytest does not collect it
 
     visits: int = 20
     budget: int = 1000  # sequences
@@ -100,7 +102,7 @@ def cover_transitions(
         >>> check_transitions(Turnstile).covered
         True
     """
-    asked = Asked(visits, budget, steps, seconds, seed, states, on_failure, when_short)
+    options = TestOptions(visits, budget, steps, seconds, seed, states, on_failure, when_short)
 
     def mark(machine: Class) -> Class:
         if not isinstance(machine, type):
@@ -108,13 +110,13 @@ def cover_transitions(
                 f"@cover_transitions decorates a class, not {machine!r}; of a state machine of "
                 "Hypothesis the machine itself, not its TestCase"
             )
-        setattr(machine, MARK, asked)
+        setattr(machine, MARK, options)
         return machine
 
     return mark
 
 
-def asked_of(machine: Any) -> Asked:
-    """What was asked for of a class, or the defaults."""
-    asked = getattr(machine, MARK, None)
-    return asked if isinstance(asked, Asked) else Asked()
+def options_of(machine: Any) -> TestOptions:
+    """The options of a class, or the defaults."""
+    options = getattr(machine, MARK, None)
+    return options if isinstance(options, TestOptions) else TestOptions()
