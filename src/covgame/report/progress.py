@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
     from covgame.runs.run import Run
 
 SECONDS_BETWEEN_VIEWS = 0.5

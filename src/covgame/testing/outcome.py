@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from covgame.game.growing import Moves
 from covgame.imports import said
 from covgame.mdp.transitions import Transitions
 from covgame.planning import number
 from covgame.runs.coverage import Coverage
+from covgame.targets.moves import Moves
 from covgame.testing.asked import Asked
 from covgame.testing.machines import Found
 from covgame.testing.world import World
