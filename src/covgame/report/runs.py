@@ -21,12 +21,12 @@ from covgame.report.maps import MOST_NODES, MapData, links_in, state_map
 from covgame.report.view import (
     Facts,
     Figure,
-    Kind,
     StateMap,
     Table,
     Tone,
     View,
     assumed,
+    kind_of,
     listed,
     percent,
     table,
@@ -76,12 +76,6 @@ EACH = {
     "state": "every state, at any stage,",
     "transition": "every transition (a state, an action and the next state)",
 }
-
-
-def kind_of(run: Run) -> Kind:
-    """The command that plays such runs."""
-    kind: Kind = getattr(run.settings, "command", "cover")
-    return kind
 
 
 def summary_of(run: Any) -> View:
