@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import covgame as cg
-from covgame.game.growing import SeenTransitions
 from covgame.game.growth import Growth
+from covgame.planning import per_stage_hint
 from covgame.players.compiled import CompiledPlayer
 from covgame.players.growing import GrowingPlayer
 from covgame.players.plain import PlainPlayer
-from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
+from covgame.targets.discovered import SeenTransitions
 from covgame.targets.moves import possible_moves
 from covgame.targets.requests import parse_request
+from covgame.targets.resolve import DEFAULT_TARGET, NO_TARGET
 from tests.rundb import config_of
 from tests.test_cli import covgame
 

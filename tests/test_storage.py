@@ -23,8 +23,8 @@ import pytest
 import covgame as cg
 from covgame.data.dataset import open_data
 from covgame.errors import BadInput, CovgameWarning, StorageFailed
-from covgame.runs.opening import take_up
 from covgame.runs.playing import to_the_end
+from covgame.runs.resume import open_for_resume
 from covgame.storage import database, files, folder
 from covgame.storage.database import Writer
 from covgame.storage.recorder import EpisodeRecorder
@@ -239,7 +239,7 @@ def test_a_simulated_run_that_another_process_has_continued(
     whole = cg.cover(world, "uniform:20/pair", out=tmp_path / "whole")
     path = tmp_path / "run"
     cg.cover(world, "uniform:20/pair", max_episodes=9, out=path)
-    opened = take_up(path, {"max_episodes": 10**6})
+    opened = open_for_resume(path, {"max_episodes": 10**6})
     cg.resume(path, max_episodes=10**6)
 
     def refuse(operation: str, _: Path) -> None:

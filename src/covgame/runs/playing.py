@@ -16,8 +16,7 @@ from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
 from covgame.pac.tasks import Task
 from covgame.runs.players import Player, external_player, player_for
-from covgame.runs.run import Run
-from covgame.runs.saving import recorder_for
+from covgame.runs.run import Run, recorder_for
 from covgame.signals import AtomicSection, Interruption, OneProcess
 from covgame.sources.source import EpisodeObserver, Source
 
