@@ -79,7 +79,7 @@ def episodes_to_cover(
     game = default_game(target, pooled=model.transitions.stationary)
     team = VirtualTeam(model, workers, seed)
     player = TeamPlayer(game, absent(model, seed), None, team, each=1, ahead=0)
-    player.under_way.anticipates = anticipates
+    player.in_flight.anticipates = anticipates
     while not game.covered:
         player.play(1_000)
     return game.counts.n_episodes

@@ -27,8 +27,8 @@ if _typing.TYPE_CHECKING:
     )
     from covgame.game.adversary import Adversary, AdversaryState
     from covgame.game.counts import Counts
+    from covgame.game.custom_players import Peer
     from covgame.game.game import EpisodeSource, Game, Round, rounds
-    from covgame.game.own import Peer
     from covgame.game.planner import Planner
     from covgame.game.presets import default_game, paper_game
     from covgame.mdp.model import TabularMDP
@@ -127,7 +127,7 @@ _HOMES = {
     "covgame.game.adversary": "Adversary AdversaryState",
     "covgame.game.counts": "Counts",
     "covgame.game.game": "EpisodeSource Game Round rounds",
-    "covgame.game.own": "Peer",
+    "covgame.game.custom_players": "Peer",
     "covgame.game.planner": "Planner",
     "covgame.game.presets": "default_game paper_game",
     "covgame.mdp.model": "TabularMDP",

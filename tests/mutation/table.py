@@ -53,7 +53,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_lookahead.py::test_the_depth_by_hand",
     ),
     "game/progress.py": ("test_progress.py",),
-    "game/batches.py": ("test_progress.py",),
+    "game/in_flight.py": ("test_progress.py",),
     "game/*": (
         "test_tiny_games.py::test_asked_and_told",
         "test_tiny_games.py::test_rounds_by_counts",

@@ -204,6 +204,13 @@ class Game:
         self._first_open = min([self._first_open, *rows])
         self._required = None
 
+    def discover(self, state: int) -> list[int]:
+        """Ask for the reserved rows of a state, also within an episode; returns them."""
+        rows = self.reserved_rows(state)
+        if rows:
+            self.ask_for(rows)
+        return rows
+
     def ask_only_for(self, asked: BoolArray) -> None:
         """Ask for these rows, (G,), between two episodes; the others stay reserved."""
         if (self.asked & ~asked).any():
@@ -300,6 +307,10 @@ class Game:
         if not self.counts.stage_free:
             return self.planner.plan(self.counts, self.cell_rewards(self.weights_now))
         return replace(self._plan_ahead(first_depth(self.deepest)), on_start=self.start)
+
+    def plan_all(self, weights: FloatArray) -> Policy:
+        """A policy for all states and stages and rows with these weights, on the counts now."""
+        return self.planner.plan(self.counts, self.cell_rewards(weights))
 
     def start(self, state: int) -> Policy | None:
         """The policy for an episode that begins in this state; None: the one asked for."""
@@ -486,7 +497,7 @@ class Game:
 
     def tell_cells(self, cells: Iterable[int]) -> None:
         """Let the adversary see an episode that somebody else has counted."""
-        gains = self._gains(cells)
+        gains = self.gains_of(cells)
         for row, gain in gains.items():
             self.collected[row] += gain
         self.adversary.observe(self.target, self.state, gains, self.collected)
@@ -502,7 +513,8 @@ class Game:
         else:
             self.adversary.observe(*about, as_gains(gains), self.collected)
 
-    def _gains(self, cells: Iterable[int]) -> Gains:
+    def gains_of(self, cells: Iterable[int]) -> Gains:
+        """How often cells visit each row."""
         gains: Gains = {}
         for cell in cells:
             for row in self.target.rows_of_cell(cell):
