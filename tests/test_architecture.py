@@ -38,8 +38,8 @@ MAY_IMPORT = {
     "pac": BASE | {"mdp", "targets", "flow", "game", "kernels"},
     "sources": BASE | {"mdp", "targets", "game", "kernels"},
     "baselines": BASE | {"mdp", "targets", "flow", "game", "kernels", "pac", "sources"},
-    "engine": BASE | {"mdp", "game", "kernels", "sources"},
-    "workers": BASE | {"game", "sources", "engine"},
+    "engine": BASE | {"mdp", "targets", "game", "kernels", "sources"},
+    "workers": BASE | {"targets", "game", "sources", "engine"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "storage": BASE | {"game", "targets"},
     "data": BASE
