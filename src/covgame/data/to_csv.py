@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.csv
 
 from covgame.data.recording import Recording
 from covgame.data.tables import escape_formulas
+from covgame.storage.episodes import open_file
 from covgame.types import END
 
 VALUES_AT_ONCE = 4_000_000
@@ -20,7 +22,6 @@ OBSERVATIONS = ("observation", "final_observation")
 
 def write_csv(recording: Recording, draft: Path) -> None:
     """Write all steps into one file, a slice at a time."""
-    writer = None
     labels = {
         name: None
         if words is None
@@ -31,16 +32,15 @@ def write_csv(recording: Recording, draft: Path) -> None:
             ("next_state", recording.state_labels()),
         )
     }
-    try:
+    with contextlib.ExitStack() as opened:
+        writer = None
         for batch in recording.batches():
             for part in _slices(_complete(batch.table, recording.schema)):
                 flat = _flat(part, labels, is_free_text=recording.kept is not None)
                 if writer is None:
-                    writer = pyarrow.csv.CSVWriter(str(draft), flat.schema)
+                    file = opened.enter_context(open_file(draft, "w"))
+                    writer = opened.enter_context(pyarrow.csv.CSVWriter(file, flat.schema))
                 writer.write_table(flat)
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def _as_utf8(word: str) -> str:
