@@ -8,9 +8,9 @@ of all episodes under way. Episodes are numbered in the order in which they arri
 
 Episodes under way at the same time know nothing of each other. Where there is little to do at a
 time, as early in a run, they mostly do the same. So their number is limited by a budget of lost
-episodes. An episode is lost as far as the visits it was needed for were made by others since its job
-was sent. All but one of the episodes under way may turn out to be lost, so there are never more of
-them than would use up the budget.
+episodes. An episode is lost as far as the visits it was needed for were made by others since its
+job was sent. All but one of the episodes under way may turn out to be lost, so there are never more
+of them than would use up the budget.
 """
 
 from __future__ import annotations
