@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import long_episodes
 
 import covgame as cg
+from covgame.baselines.nearest_untried import NearestUntried
 from covgame.engine.compiled import CompiledGame
 from covgame.engine.engines import SimulatedEngine
 from covgame.game import counts as counting
@@ -26,8 +28,9 @@ from covgame.mdp import dp
 from covgame.sources import stepped
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.state import game_arrays
-from covgame.targets.requests import parse_request
+from covgame.targets.requests import parse_request, uniform
 from covgame.types import Policy, Shape
+from tests.long_worlds import maze
 from tests.rundb import arrays_of, set_arrays, spoil_arrays
 from tests.test_cli import covgame
 
@@ -238,6 +241,7 @@ def test_bonuses_along_a_path_are_bounded(horizon: int) -> None:
     harmonic = float((1 / np.arange(1, horizon)).sum())
     assert value(RangeAwareOptimism(visit_bonus=0.5)) < 0.5 * harmonic
     assert value(RangeAwareOptimism(b=1.0, visit_bonus=0.5)) == pytest.approx(0.5 * harmonic)
+    assert value(RangeAwareOptimism(visit_bonus=0.1)) < 1.0
 
 
 def test_the_numbers_of_the_bonus() -> None:
@@ -247,9 +251,21 @@ def test_the_numbers_of_the_bonus() -> None:
     assert optimism.bonus_at(100) == pytest.approx((0.01, 0.00005))
     assert RangeAwareOptimism().bonus_at(33) == (0.03, 0.03)
     game, _ = new_game(WORLDS[0], "uniform:1/pair")
-    assert game.planner.optimism.visit_bonus == 0.5  # type: ignore[attr-defined]
+    assert game.planner.optimism.visit_bonus == 0.1  # type: ignore[attr-defined]
     game, _ = new_game(WORLDS[0], "uniform:1")
     assert game.planner.optimism.visit_bonus == np.inf  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("side", "horizon", "seed"), [(8, 40, 3), (9, 50, 1)])
+def test_pairs_that_only_the_last_stages_can_visit(side: int, horizon: int, seed: int) -> None:
+    """A maze larger than an episode: bonuses must not delay the way to its farthest pairs."""
+    model = maze(side, horizon, seed=seed)
+    pairs = len(uniform(1, "pair").resolve(model.transitions))
+    nearest = long_episodes.explore(NearestUntried, model, pairs, 1, 0, 100)
+    discovered = long_episodes.cover_class(model, pairs, 1, 0, 100)
+    assert nearest.covered_after is not None
+    assert discovered.covered_after is not None
+    assert discovered.covered_after <= nearest.covered_after + 1
 
 
 def test_a_policy_with_fewer_rows_than_stages() -> None:

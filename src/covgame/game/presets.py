@@ -37,7 +37,7 @@ def default_game(
     """
     free = looks_ahead and pooled and target.stage_free and is_long(target.shape)
     counts = Counts(target.shape, pooled=pooled, borrowing=True, stage_free=free)
-    optimism = RangeAwareOptimism(visit_bonus=0.5) if free else RangeAwareOptimism()
+    optimism = RangeAwareOptimism(visit_bonus=0.1) if free else RangeAwareOptimism()
     return Game(target, OptimisticPlanner(optimism), TargetAware(), counts, allowed)
 
 
