@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_exploration_ends_with_its_bound() -> None:
     """Both actions of the first stage are played in turn until the bound is small enough."""
     learner = exploration(0.6)
     while (part := learner.next_task()) is not None:
-        expected = learner.certificate.worst_policy.table
+        expected = learner.certificate.policy(learner.proved).table
         np.testing.assert_array_equal(part.policy.table, expected)
         learner.tell(play(part))
     assert learner.done
@@ -88,6 +89,32 @@ def test_exploration_ends_with_its_bound() -> None:
     assert abs(first[0] - first[1]) <= 0.05 * first.sum() + 1
     assert learner.phases[-1].bound == learner.bound
     assert learner.phases[-1].wanted == 4
+
+
+def test_the_joint_budget_is_tried_once_it_may_be_enough() -> None:
+    """From 8 epsilon on; how it is used is looked for anew when episodes have grown by 5/4."""
+    learner = exploration(0.2)
+    searched: list[int] = []
+    while (part := learner.next_task()) is not None:
+        learner.tell(play(part))
+        alone = learner.certificate.bound()
+        episodes = learner.counts.n_episodes
+        if alone.error > 8 * 0.2:
+            assert learner.penalty is None
+            assert learner.proved == alone
+            continue
+        if not searched or episodes >= 1.25 * searched[-1]:
+            searched.append(episodes)
+        assert learner.searched == searched[-1]
+        joint = learner.certificate.bound(learner.penalty)
+        assert learner.proved == min(alone, joint, key=lambda bound: bound.error)
+        assert learner.bound == min(2.0, learner.proved.error)
+        again = exploration(0.2)
+        again.counts = learner.counts
+        again.restore(json.loads(json.dumps(learner.state())))
+        assert (again.penalty, again.searched) == (learner.penalty, learner.searched)
+        assert again.proved == learner.proved
+    assert len(searched) > 3
 
 
 def test_validations_by_hand() -> None:

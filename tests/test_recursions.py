@@ -182,7 +182,7 @@ def test_the_reward_free_recursion(found: Evidence, theta: float) -> None:
         chosen,
         values,
     )
-    np.testing.assert_array_equal(certificate._recursion(theta)[0], values)
+    np.testing.assert_array_equal(certificate._recursion(theta, certificate.radii)[0], values)
     expected, actions = plain.reward_free_error(
         counts, certificate.radii, certificate.distances, theta, allowed
     )

@@ -20,6 +20,8 @@ from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.pac.error_bounds import (
     BestPolicyGap,
+    Bound,
+    Penalty,
     Range,
     RewardFreeError,
     Validation,
@@ -50,6 +52,10 @@ AGAIN = 1.5
 
 MILESTONE = 1.25
 """Progress is noted whenever the episodes have grown by this factor."""
+
+
+WORTHWHILE = 8.0
+"""The joint budget is tried once rows by themselves prove so many times epsilon."""
 
 
 @dataclass(eq=False)
@@ -174,25 +180,58 @@ class Certified(ABC):
 class CertifiedExploration(Certified):
     """Reward-free: plays the policy whose value is known least."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.penalty: Penalty | None = None  # how the joint budget is used
+        self.searched = 0  # episodes when that was looked for last
+
     @property
     def certificate(self) -> RewardFreeError:
         """What the data prove now."""
-        if self._known is None or self._known[0] != self.counts.n_episodes:
-            found = reward_free(self.counts, self.structure, self.share)
-            self._known = (self.counts.n_episodes, found)
-        certificate: RewardFreeError = self._known[1]
-        return certificate
+        return self._found[0]
+
+    @property
+    def proved(self) -> Bound:
+        """The smallest bound found: the joint budget is used once it may be enough."""
+        return self._found[1]
+
+    @property
+    def _found(self) -> tuple[RewardFreeError, Bound]:
+        episodes = self.counts.n_episodes
+        if self._known is None or self._known[0] != episodes:
+            certificate = reward_free(self.counts, self.structure, self.share)
+            found = certificate.bound()
+            if episodes and found.error <= WORTHWHILE * self.epsilon:
+                if self.penalty is None or episodes >= MILESTONE * self.searched:
+                    joint = certificate.search(self.penalty)
+                    self.penalty, self.searched = joint.penalty, episodes
+                else:
+                    joint = certificate.bound(self.penalty)
+                found = min(found, joint, key=lambda bound: bound.error)
+            self._known = (episodes, (certificate, found))
+        known: tuple[RewardFreeError, Bound] = self._known[1]
+        return known
 
     @property
     def bound(self) -> float:
-        return self.certificate.error
+        return min(self.proved.error, float(self.counts.shape.horizon))
 
     @property
     def certified_error(self) -> float | None:
         return self.bound if self.counts.n_episodes else None
 
     def _next_policy(self) -> Policy:
-        return self.certificate.worst_policy
+        return self.certificate.policy(self.proved)
+
+    def state(self) -> dict[str, Any]:
+        penalty = None if self.penalty is None else asdict(self.penalty)
+        return {**super().state(), "penalty": penalty, "searched": self.searched}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.searched = state["searched"]
+        if state["penalty"] is not None:
+            self.penalty = Penalty(**state["penalty"])
 
 
 @dataclass(eq=False)

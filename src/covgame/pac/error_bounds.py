@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,18 +21,56 @@ from covgame.types import FloatArray, FloatHSA, IntArray, Policy
 THETAS = np.concatenate([[0.0], np.logspace(-4, 1, 26)])
 """Where the trade-off theta is looked for first, in units of 1/(H-1)."""
 
+PENALISED_THETAS = np.logspace(-2, 0.5, 6)
+"""The same where part of what cells cost is paid from the joint budget."""
+
 REFINEMENTS = 12
+
+COMPONENTS = 12
+"""Mixtures of every row, with concentrations 1/4, 1, 4, ..., 4^10."""
+
+WEIGHTS = (0.03, 0.1, 0.4)
+"""q: the weight of the mixtures in the factor of a row, averaged over."""
+
+CENTRES = range(2, COMPONENTS)
+"""The concentration with the largest weight is 4^(centre - 1), averaged over, too."""
+
+MOST_WORK = 300_000_000
+"""Reach is computed exactly up to so many steps of its recursions, about half a second."""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """How the joint budget is used; every choice is valid, and certificates say which."""
+
+    price: float  # mu, in units of the median of reach/visits
+    weight: float  # q, one of ``WEIGHTS``
+    centre: int  # one of ``CENTRES``
+
+
+FIRST_PENALTY = Penalty(2.0, 0.1, 6)
+"""Where the search begins."""
+
+
+class Bound(NamedTuple):
+    """An error, and the trade-offs that prove it."""
+
+    error: float
+    theta: float
+    penalty: Penalty | None = None  # None: every row by itself
 
 
 @dataclass(frozen=True, eq=False)
 class RewardFreeError:
     """How far a policy that is optimal on the learnt model is from the best, for any reward.
 
-    2 min_theta [theta (H-1)^2/8 + max_pi E_hat of what its cells cost], where a cell costs
-    kappa/theta or (H-h) tv, whichever is less, and a path never more than what is left of it.
+    2 min [theta (H-1)^2/8 + budget + max_pi E_hat of what its cells cost], where a cell costs its
+    radius/theta or (H-h) tv, whichever is less, and a path never more than what is left of it. A
+    radius bounds KL(p_hat, p) less what the joint budget pays of it (Theorem 6).
     """
 
     sets: ConfidenceSets
+    risk: float  # the probability that the joint budget fails
 
     @property
     def counts(self) -> Counts:
@@ -51,54 +90,174 @@ class RewardFreeError:
         """
         return np.minimum(np.sqrt(self.radii / 2), np.sqrt(-np.expm1(-self.radii)))
 
+    # ---------------------------------------------------------------------- the joint budget
+
+    @property
+    def _moving(self) -> int:
+        """How many rows come before the last stage."""
+        shape, rows = self.counts.shape, len(self.counts.table)
+        return rows if self.counts.pooled else rows - shape.pairs
+
     @cached_property
-    def best(self) -> tuple[float, float]:
-        """(error, theta): the smallest bound found."""
+    def reach(self) -> FloatArray:
+        """The most visits in an episode that a policy pays each row, on the learnt model."""
+        from covgame.kernels import budget as kernel
+
+        counts, sets = self.counts, self.sets
+        H, S, _ = counts.shape.hsa
+        table, allowed = counts.table, sets.allowed
+        out = np.empty(self._moving)
+        entries = int(table.rows["size"].sum())
+        targets = int((table.total > 0).reshape(-1, S, counts.shape.actions).any(axis=2).sum())
+        work = targets * entries / 2
+        if counts.pooled:
+            work = int((table.total > 0).sum()) * entries * H
+        if work <= MOST_WORK:
+            chances, radius = sets.first_states
+            kernel.most_visits(
+                table.rows, table.entries, counts.pooled, allowed, H, chances, radius, out
+            )
+        else:
+            likeliest = np.array([sets.highest_start(one, fixed=False) for one in np.eye(S)])
+            kernel.most_visits_roughly(
+                table.rows, table.entries, counts.pooled, allowed, H, likeliest, out
+            )
+        return out
+
+    @cached_property
+    def _lines(self) -> tuple[FloatArray, FloatArray]:
+        """Slopes and offsets: log-evidence >= slope n KL - offset, for every row and mixture."""
+        from covgame.kernels import budget as kernel
+
+        table = self.counts.table
+        slopes, offsets = np.empty((2, self._moving, COMPONENTS))
+        kernel.evidence_lines(table.rows, table.entries, self.radii, slopes, offsets)
+        return slopes, offsets
+
+    @cached_property
+    def _unit(self) -> float:
+        """The median of reach/visits, the order of magnitude of mu."""
+        visits = self.counts.table.total[: self._moving]
+        seen = visits > 0
+        return float(np.median(self.reach[seen] / visits[seen])) if seen.any() else 1.0
+
+    def _penalised(self, penalty: Penalty | None) -> tuple[FloatArray, float]:
+        """The radii that are left, and what the budget costs, to be divided by theta."""
+        from covgame.kernels import budget as kernel
+
+        if penalty is None:
+            return self.radii, 0.0
+        mu = penalty.price * self._unit
+        weights = -log(3.0) * np.abs(np.arange(COMPONENTS) - penalty.centre)
+        weights -= log(np.exp(weights).sum())
+        radii = np.full(len(self.radii), np.inf)
+        base = kernel.penalised_radii(
+            self.counts.table.rows,
+            self.radii,
+            self.reach,
+            mu,
+            penalty.weight,
+            weights,
+            *self._lines,
+            radii[: self._moving],
+        )
+        return radii, mu * (log(len(WEIGHTS) * len(CENTRES) / self.risk) + base)
+
+    # --------------------------------------------------------------------------- the bound
+
+    @cached_property
+    def best(self) -> Bound:
+        """The smallest bound found."""
+        return min(self.bound(), self.search(), key=lambda found: found.error)
+
+    def bound(self, penalty: Penalty | None = None) -> Bound:
+        """The smallest bound found over theta."""
         H = self.counts.shape.horizon
         if H == 1:
-            return 0.0, 0.0
-        tried = [(self.at(theta / (H - 1)), theta / (H - 1)) for theta in THETAS]
-        place = int(np.argmin([error for error, _ in tried]))
-        found = tried[place]
-        if 0 < place < len(tried) - 1:
-            found = min(found, self._refined(tried[place - 1][1], tried[place + 1][1]))
-        return found
+            return Bound(0.0, 0.0)
+        costs = self._penalised(penalty)
+        thetas = (THETAS if penalty is None else PENALISED_THETAS) / (H - 1)
+        errors = [self._at(theta, *costs) for theta in thetas]
+        place = int(np.argmin(errors))
+        found = (errors[place], float(thetas[place]))
+        if 0 < place < len(thetas) - 1:
+            found = min(found, self._refined(thetas[place - 1], thetas[place + 1], *costs))
+        return Bound(*found, penalty)
 
-    def _refined(self, low: float, high: float) -> tuple[float, float]:
+    def _refined(
+        self, low: float, high: float, radii: FloatArray, budget: float
+    ) -> tuple[float, float]:
         """Golden-section search between two thetas; any theta is valid, this one is better."""
         ratio = (np.sqrt(5.0) - 1) / 2
         left, right = high - ratio * (high - low), low + ratio * (high - low)
-        at_left, at_right = self.at(left), self.at(right)
+        at_left, at_right = self._at(left, radii, budget), self._at(right, radii, budget)
         for _ in range(REFINEMENTS):
             if at_left < at_right:
                 high, right, at_right = right, left, at_left
                 left = high - ratio * (high - low)
-                at_left = self.at(left)
+                at_left = self._at(left, radii, budget)
             else:
                 low, left, at_left = left, right, at_right
                 right = low + ratio * (high - low)
-                at_right = self.at(right)
+                at_right = self._at(right, radii, budget)
         return min((at_left, left), (at_right, right))
 
-    def at(self, theta: float) -> float:
+    def search(self, start: Penalty | None = None) -> Bound:
+        """The smallest bound found over penalties: from ``start`` to better neighbours."""
+        found: dict[Penalty, Bound] = {}
+
+        def bound(penalty: Penalty) -> float:
+            if penalty not in found:
+                found[penalty] = self.bound(penalty)
+            return found[penalty].error
+
+        best = start or FIRST_PENALTY
+        for factor in (2.0, 1.2):
+            nearest: Penalty | None = None
+            while nearest is None or bound(nearest) < bound(best):
+                best = nearest or best
+                place = WEIGHTS.index(best.weight)
+                near = [replace(best, price=best.price * step) for step in (factor, 1 / factor)]
+                near += [
+                    replace(best, weight=WEIGHTS[i])
+                    for i in (place - 1, place + 1)
+                    if 0 <= i < len(WEIGHTS)
+                ]
+                near += [
+                    replace(best, centre=i)
+                    for i in (best.centre - 1, best.centre + 1)
+                    if i in CENTRES
+                ]
+                nearest = min(near, key=bound)
+        return found[best]
+
+    def at(self, theta: float, penalty: Penalty | None = None) -> float:
         """The bound for one theta."""
-        values, _ = self._recursion(theta)
+        return self._at(theta, *self._penalised(penalty))
+
+    def _at(self, theta: float, radii: FloatArray, budget: float) -> float:
+        values, _ = self._recursion(theta, radii)
         H = self.counts.shape.horizon
         first = self.sets.highest_start(values[0], fixed=False)
-        return 2.0 * (theta * (H - 1) ** 2 / 8 + first)
+        more = budget / theta if budget else 0.0
+        return 2.0 * (theta * (H - 1) ** 2 / 8 + more + first)
 
     @property
     def error(self) -> float:
-        """The certified error, at most H: nobody can lose more."""
-        return min(self.best[0], float(self.counts.shape.horizon))
+        """The certified error, at most H: no policy can lose more."""
+        return min(self.best.error, float(self.counts.shape.horizon))
 
     @property
     def worst_policy(self) -> Policy:
-        """The policy whose value is known least: what to play next."""
-        _, chosen = self._recursion(self.best[1])
+        """The policy whose value is known least."""
+        return self.policy(self.best)
+
+    def policy(self, bound: Bound) -> Policy:
+        """The policy whose value is known least, by one of the bounds: what to play next."""
+        _, chosen = self._recursion(bound.theta, self._penalised(bound.penalty)[0])
         return Policy.deterministic(chosen, self.counts.shape.actions)
 
-    def _recursion(self, theta: float) -> tuple[FloatArray, IntArray]:
+    def _recursion(self, theta: float, radii: FloatArray) -> tuple[FloatArray, IntArray]:
         from covgame.kernels import confidence as kernel
 
         counts, table = self.counts, self.counts.table
@@ -108,7 +267,7 @@ class RewardFreeError:
             table.rows,
             table.entries,
             counts.pooled,
-            self.radii,
+            radii,
             self.distances,
             theta,
             self.sets.allowed,
@@ -289,8 +448,8 @@ class BestPolicyGap:
 
 
 def reward_free(counts: Counts, structure: Structure, delta: float) -> RewardFreeError:
-    """The reward-free certificate: transitions are the only statement that may fail."""
-    return RewardFreeError(ConfidenceSets(counts, structure, delta))
+    """The reward-free certificate: a half of delta for the sets of rows, a half for the budget."""
+    return RewardFreeError(ConfidenceSets(counts, structure, delta / 2), delta / 2)
 
 
 PARTS_OF_GAP = 4

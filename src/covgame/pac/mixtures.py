@@ -118,6 +118,16 @@ class ConfidenceSets:
         """The smallest mean of ``values`` over the first state that the data allow."""
         return -self.highest_start(-values, fixed=False)
 
+    @cached_property
+    def first_states(self) -> tuple[FloatS, float]:
+        """(chances, radius): the first state is distributed like this, up to a KL of so much."""
+        if self.structure.known_start is not None:
+            return self.structure.known_start, 0.0
+        n = self.counts.n_episodes
+        if n == 0:
+            return np.zeros(self.counts.shape.states), inf
+        return self.counts.starts / n, self._start_threshold(fixed=False) / n
+
     def _start_threshold(self, *, fixed: bool) -> float:
         n = self.counts.n_episodes
         if fixed:

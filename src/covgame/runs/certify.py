@@ -24,6 +24,9 @@ from covgame.notebook import facts_table
 from covgame.pac.assumptions import assumptions_of_claim
 from covgame.pac.certified import CertifiedIdentification
 from covgame.pac.error_bounds import (
+    CENTRES,
+    WEIGHTS,
+    Penalty,
     Range,
     best_policy,
     reward_free,
@@ -347,7 +350,13 @@ def _check_flow(folder: RunFolder, counts: Counts) -> None:
 def _check_reward_free(
     folder: RunFolder, data: _Data, structure: Structure, claimed: CertificateFile
 ) -> Checked:
-    error = reward_free(data.counts, structure, share_of(claimed.delta, claimed.stages)).error
+    certificate = reward_free(data.counts, structure, share_of(claimed.delta, claimed.stages))
+    penalty = None
+    if claimed.penalty is not None:
+        penalty = Penalty(**claimed.penalty.model_dump())
+        if penalty.weight not in WEIGHTS or penalty.centre not in CENTRES:
+            raise BadInput(f"the certificate of {folder.path} names a mixture that does not exist")
+    error = min(certificate.bound(penalty).error, float(data.counts.shape.horizon))
     _require(folder, "error", error, claimed.numbers.get("error"))
     return _checked(folder, data, claimed, {"error": error})
 

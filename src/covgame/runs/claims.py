@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,12 @@ def describe_structure(structure: Structure) -> dict[str, Any]:
 
 def reward_free_claim(learner: CertifiedExploration) -> dict[str, Any]:
     """The content of a reward-free certificate."""
-    certificate = learner.certificate
-    error, theta = certificate.best
+    proved = learner.proved
     return {
         "claim": "reward-free",
         "says": "a policy that is optimal on the learnt model loses at most error, any reward",
-        "numbers": {"error": min(error, certificate.error), "theta": theta},
+        "numbers": {"error": learner.bound, "theta": proved.theta},
+        "penalty": None if proved.penalty is None else asdict(proved.penalty),
         **_about(learner),
     }
 
