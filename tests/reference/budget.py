@@ -14,8 +14,16 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from covgame.game.counts import Counts
+from covgame.pac.error_bounds import Range
+from covgame.pac.mixtures import Structure
 from covgame.types import END, BoolArray, FloatArray
-from tests.reference.recursions import row_of, seen
+from tests.reference.recursions import (
+    best_of_ball,
+    best_successors,
+    fixed_function_threshold,
+    row_of,
+    seen,
+)
 
 POINTS = 500
 """Grids have so many points; the best of them is refined."""
@@ -170,3 +178,133 @@ def most_visits(counts: Counts, allowed: BoolArray, h: int, s: int, a: int) -> F
                     q[state, action] += 1.0
         values = q.max(axis=1)
     return values
+
+
+# --------------------------------------------------------------------------- Theorem 4
+
+
+def fixed_factor(y: float, q: float, lost: float) -> float:
+    """g(y) = log(1 - q + q e^{y - lost})."""
+    return log1p(q * (exp(y - lost) - 1))
+
+
+def penalised_best(
+    chances: FloatArray,
+    values: FloatArray,
+    beyond: float,
+    n: int,
+    cap: float,
+    price: float,
+    q: float,
+    lost: float,
+) -> float:
+    """Theorem 4: sup over KL(p_hat, r) = kappa <= cap of r V - price (g(n kappa) - g(0))."""
+    start = fixed_factor(0.0, q, lost)
+    if n == 0:
+        return beyond
+
+    def gain(kappa: float) -> float:
+        most = best_of_ball(chances, values, kappa, beyond)
+        return most - price * (fixed_factor(n * kappa, q, lost) - start)
+
+    grid = [0.0, *np.geomspace(cap * 1e-6, cap, 40).tolist()]
+    place = int(np.argmax([gain(kappa) for kappa in grid]))
+    ends = (grid[max(0, place - 1)], grid[min(len(grid) - 1, place + 1)])
+    found = minimize_scalar(lambda kappa: -gain(kappa), bounds=ends, method="bounded")
+    return max(gain(grid[place]), -float(found.fun))
+
+
+Outcomes = dict[tuple[float, int | None], float]
+"""(reward, successor) -> how often, in fractions where rewards lie between the ends."""
+
+
+def outcomes(counts: Counts, earned: Range, h: int, s: int, a: int) -> Outcomes:
+    """What is known of r and s' together; of the last stage only r is, with None after it."""
+    H = counts.shape.horizon
+    row, number = seen(counts, h, s, a), row_of(counts, h, s, a)
+    if h == H - 1:
+        visits, sums = counts.visits[:, s, a], counts.reward_sums[:, s, a]
+        n = int(visits.sum() if counts.pooled else visits[h])
+        times_and_sums: dict[int | None, tuple[int, float]] = {
+            None: (n, float(sums.sum() if counts.pooled else sums[h]))
+        }
+    else:
+        assert counts.payments is not None
+        paid = counts.payments.of(np.full(len(row), number), np.array(list(row), dtype=np.int64))
+        times_and_sums = {
+            i: (n, float(sum_)) for (i, n), sum_ in zip(row.items(), paid, strict=True)
+        }
+    found: Outcomes = {}
+    for successor, (n, total) in times_and_sums.items():
+        high = min(max((total - earned.low * n) / (earned.high - earned.low), 0.0), n)
+        found[earned.high, successor] = high
+        found[earned.low, successor] = n - high
+    return {outcome: times for outcome, times in found.items() if times > 0}
+
+
+def penalised_values(
+    counts: Counts,
+    structure: Structure,
+    earned: Range,
+    level: float,
+    mu: float,
+    q: float,
+    reach: FloatArray,
+) -> tuple[FloatArray, FloatArray, float]:
+    """Theorem 4: (U_h(s,a), U_h(s), the sum of -g(0) over the factors of rows)."""
+    H, S, A = counts.shape.hsa
+    possible = [*range(S), END] if structure.can_end else list(range(S))
+    values, best = np.zeros((H + 1, S + 1)), np.zeros((H, S, A))
+    bases: dict[int, float] = {}
+    for h in reversed(range(H)):
+        for s in range(S):
+            for a in range(A):
+                known = outcomes(counts, earned, h, s, a)
+                n = round(sum(known.values()))
+                row, number = seen(counts, h, s, a), row_of(counts, h, s, a)
+                after = {i: float(values[h + 1, i]) for i in possible}
+                if h == H - 1:
+                    most = earned.high
+                else:
+                    among = possible if len(row) < structure.limit else list(row)
+                    most = earned.high + max(after[i] for i in among)
+                chances = np.array([times / n for times in known.values()])
+                worth = np.array([r + (0.0 if i is None else after[i]) for r, i in known])
+                lost = fixed_function_threshold(n, 0.0) + (log(H) if counts.pooled else 0.0)
+                forbidden = structure.allowed is not None and not structure.allowed[s, a]
+                if n > 0 and not forbidden:
+                    bases[number] = max(bases.get(number, 0.0), -fixed_factor(0.0, q, lost))
+                    cap = fixed_function_threshold(n, level) / n
+                    price = mu / max(reach[number], 1e-9)
+                    most = penalised_best(chances, worth, most, n, cap, price, q, lost)
+                best[h, s, a] = min(earned.ceilings(H)[h], most)
+        allowed = structure.allowed
+        if allowed is not None:
+            best[h][~allowed] = -inf
+        values[h, :S] = best[h].max(axis=1)
+    return best, values[:H, :S], sum(bases.values())
+
+
+def possible_visits(
+    counts: Counts,
+    thresholds: FloatArray,
+    structure: Structure,
+    allowed: BoolArray,
+    h: int,
+    s: int,
+    a: int,
+) -> FloatArray:
+    """The most visits of a cell (of a pair, at all stages) in any world of the balls."""
+    H, S, A = counts.shape.hsa
+    values = np.zeros(S + 1)
+    for stage in reversed(range(H)):
+        q = np.zeros((S, A))
+        if stage < H - 1:
+            q = best_successors(counts, stage, thresholds, values, structure)
+        here = (s, a) if counts.pooled else (s, slice(None))
+        if counts.pooled or stage == h:
+            q[here] += 1.0
+        if not counts.pooled and stage > h:
+            q[:] = 0.0
+        values[:S] = np.where(allowed, q, 0.0).max(axis=1)
+    return values[:S]

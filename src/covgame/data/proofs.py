@@ -99,7 +99,8 @@ def prove(
         raise BadInput(f"epsilon is a positive number, not {epsilon!r}")
     require_evidence(evidence.datasets, evidence.shape.horizon)
     states = _states(evidence, most_states)
-    counts = Counts(evidence.shape, pooled=evidence.counts.pooled)
+    paid = evidence.rewards is not None
+    counts = Counts(evidence.shape, pooled=evidence.counts.pooled, paid=paid)
     counts.include(evidence.apart, last_stage=False)
     if states > counts.shape.states:
         counts.grow(states)
@@ -209,6 +210,8 @@ def _multiplied(counts: Counts, times: int) -> Counts:
     again = deepcopy(counts)
     again.visits *= times
     again.reward_sums *= times
+    if again.payments is not None:
+        again.payments.sums *= times
     again.starts *= times
     again.n_episodes *= times
     again.table.entries["count"] *= times

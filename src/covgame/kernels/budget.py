@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from covgame.kernels.confidence import best_of_ball
+from covgame.kernels.confidence import best_of_ball, best_successors
 from covgame.kernels.jit import counted
 from covgame.types import END
 
@@ -351,3 +351,213 @@ def most_visits_roughly(  # type: ignore[no-untyped-def]
                         best[entries[place].successor] = 0.0
         for s in range(S):
             present[s] = min(1.0, arriving[s])
+
+
+@counted
+def regret(n):  # type: ignore[no-untyped-def]
+    """log(sqrt(pi) Gamma(n+1)/Gamma(n+1/2)): what the mixture of Lemma 3 may lose."""
+    return 0.5 * math.log(math.pi) + math.lgamma(n + 1.0) - math.lgamma(n + 0.5)
+
+
+@counted
+def fixed_factor(y, q, lost):  # type: ignore[no-untyped-def]
+    """(g(y), g'(y)) for g(y) = log(1 - q + q e^{y - lost})."""
+    rest, mixed = math.log1p(-q), math.log(q) + y - lost
+    if mixed > rest:
+        other = math.exp(rest - mixed)
+        return mixed + math.log1p(other), 1.0 / (1.0 + other)
+    other = math.exp(mixed - rest)
+    return rest + math.log1p(other), other / (1.0 + other)
+
+
+@counted
+def penalised_best(  # type: ignore[no-untyped-def]
+    chances, values, size, beyond, n, cap, price, q, lost
+):
+    """At least sup of r V - price (g(n KL) - g(0)) over the laws r with KL(chances, r) <= cap.
+
+    ``beyond`` is the best value outside the support. For any nu >= max V the largest r V with
+    KL = kappa is at most nu - exp(sum p log(nu - V) - kappa); that is concave in kappa, penalty
+    included, and its supremum is bracketed by a tangent. nu is where both would be optimal.
+    """
+    top, bottom, mean = beyond, np.inf, 0.0
+    for j in range(size):
+        top, bottom = max(top, values[j]), min(bottom, values[j])
+        mean += chances[j] * values[j]
+    if n == 0 or size == 0:
+        return top
+    width = top - bottom
+    if width <= 1e-14 * max(1.0, abs(top)):
+        return top
+    least, most = math.log(1e-12 * width), math.log(1e7 * width)
+    while most - least > 1e-3:
+        middle = 0.5 * (least + most)
+        gap = math.exp(middle)
+        logs, inverse = 0.0, 0.0
+        for j in range(size):
+            further = gap + (top - values[j])
+            logs += chances[j] * math.log(further)
+            inverse += chances[j] / further
+        kappa = logs + math.log(inverse)
+        rise = fixed_factor(n * kappa, q, lost)[1] if price > 0.0 else 0.0
+        if kappa > cap or inverse * price * n * rise > 1.0:
+            least = middle
+        else:
+            most = middle
+    gap = math.exp(most)
+    logs = 0.0
+    for j in range(size):
+        logs += chances[j] * math.log(gap + (top - values[j]))
+    nu, start = top + gap, fixed_factor(0.0, q, lost)[0]
+    low, high = 0.0, cap
+    best = nu - math.exp(logs)
+    gain = math.exp(logs) - price * n * fixed_factor(0.0, q, lost)[1]
+    if gain <= 0.0:
+        return min(top, best)
+    value, rise = fixed_factor(n * cap, q, lost)
+    if math.exp(logs - cap) >= price * n * rise:
+        return min(top, nu - math.exp(logs - cap) - price * (value - start))
+    while gain * (high - low) > 1e-4 * width:
+        middle = 0.5 * (low + high)
+        value, rise = fixed_factor(n * middle, q, lost)
+        slope = math.exp(logs - middle) - price * n * rise
+        if slope > 0.0:
+            low, gain = middle, slope
+            best = nu - math.exp(logs - middle) - price * (value - start)
+        else:
+            high = middle
+    return min(top, best + gain * (high - low))
+
+
+@counted
+def _outcomes(  # type: ignore[no-untyped-def]
+    entry, entries, paid, following, low, high, chances, values
+):
+    """Fill (reward, successor) outcomes of a row; rewards in between count as a mixture of both.
+
+    Returns how many there are.
+    """
+    size, n = 0, entry.total
+    for place in range(entry.start, entry.start + entry.size):
+        known = entries[place]
+        after = 0.0 if known.successor == END else following[known.successor]
+        share = (paid[place] - low * known.count) / (high - low)
+        share = min(max(share, 0.0), float(known.count))
+        if share > 0.0:
+            chances[size], values[size] = share / n, high + after
+            size += 1
+        if share < known.count:
+            chances[size], values[size] = (known.count - share) / n, low + after
+            size += 1
+    return size
+
+
+@counted
+def penalised_values(  # type: ignore[no-untyped-def]
+    rows, entries, paid, pooled, visits, sums, low, high, level, mixed, reach, mu, q,
+    ceiling, allowed, can_end, most_successors, best, values,
+):  # fmt: skip
+    """U_h(s,a), with Z = r + U_{h+1}(s') as one variable, penalised by mu/reach; and max over a.
+
+    ``visits`` and ``sums`` (S * A) are those of the last stage, where Z is the reward. ``mixed`` is
+    log H where the functions of all stages share the factor of a row, 0 otherwise. Returns the sum
+    of -g(0) over the factors of rows that were seen.
+    """
+    H, S, A = best.shape
+    room = 2
+    for i in range(len(rows)):
+        room = max(room, 2 * rows[i].size)
+    chances, outcome = np.empty(room), np.empty(room)
+    following, order = np.zeros(S + 1), np.zeros(S + 1, dtype=np.int64)
+    mark = np.full(S + 1, -1, dtype=np.int64)
+    base = np.zeros(len(reach))
+    for h in range(H - 1, -1, -1):
+        order[:] = np.argsort(-following)
+        for s in range(S):
+            values[h, s] = -np.inf
+            for a in range(A):
+                pair = s * A + a
+                if not allowed[s, a]:
+                    best[h, s, a] = -np.inf
+                    continue
+                row = pair if pooled else h * S * A + pair
+                if h + 1 == H:
+                    n, beyond, size = visits[pair], high, 0
+                    if n > 0:
+                        share = min(max((sums[pair] - low * n) / (high - low), 0.0), float(n))
+                        chances[0], outcome[0] = share / n, high
+                        chances[1], outcome[1] = (n - share) / n, low
+                        size = 2
+                        if share == n:
+                            size = 1
+                        elif share == 0.0:
+                            chances[0], outcome[0], size = 1.0, low, 1
+                else:
+                    entry = rows[row]
+                    n, beyond = entry.total, -np.inf
+                    size = _outcomes(entry, entries, paid, following, low, high, chances, outcome)
+                    for place in range(entry.start, entry.start + entry.size):
+                        successor = entries[place].successor
+                        at = S if successor == END else successor
+                        mark[at] = (h * S + s) * A + a
+                        beyond = max(beyond, high + following[at])
+                    if entry.size < most_successors:
+                        for at in order:
+                            if mark[at] != (h * S + s) * A + a and (at != S or can_end):
+                                beyond = max(beyond, high + following[at])
+                                break
+                if n > 0:
+                    lost = regret(float(n)) + mixed
+                    cap = (level + regret(float(n))) / n
+                    price = mu / max(reach[row], 1e-9)
+                    value = penalised_best(
+                        chances, outcome, size, beyond, float(n), cap, price, q, lost
+                    )
+                    base[row] = max(base[row], -fixed_factor(0.0, q, lost)[0])
+                else:
+                    value = beyond
+                best[h, s, a] = min(ceiling[h], value)
+                values[h, s] = max(values[h, s], best[h, s, a])
+        following[:S] = values[h]
+        following[S] = 0.0
+    return base.sum()
+
+
+@counted
+def possible_visits(  # type: ignore[no-untyped-def]
+    rows, entries, pooled, thresholds, can_end, most_successors, allowed, horizon,
+    chances, radius, out,
+):  # fmt: skip
+    """The most visits that a policy pays each row in any world of the balls, all stages counted."""
+    S, A = allowed.shape
+    after = np.empty(S * A)
+    following = np.zeros(S + 1)
+    seen = np.flatnonzero(chances)
+    for i in range(len(out)):
+        pair, stage = i % (S * A), i // (S * A)
+        state, action = pair // A, pair % A
+        if not pooled and action > 0:  # the chance to be there, whatever is done then
+            out[i] = out[i - action]
+            continue
+        following[:] = 0.0
+        last = horizon - 1 if pooled else stage
+        for h in range(last, -1, -1):
+            after[:] = 0.0
+            if h < last:
+                first = 0 if pooled else h * S * A
+                best_successors(
+                    rows, entries, first, thresholds, following, can_end, most_successors, after
+                )
+            for s in range(S):
+                following[s] = 0.0
+                for a in range(A):
+                    here = s * A + a == pair if pooled else (h == stage and s == state)
+                    if allowed[s, a]:
+                        more = 1.0 if here else 0.0
+                        following[s] = max(following[s], after[s * A + a] + more)
+            following[S] = 0.0
+        beyond = -np.inf
+        for s in range(S):
+            if chances[s] == 0.0:
+                beyond = max(beyond, following[s])
+        out[i] = best_of_ball(chances[seen], following[seen], len(seen), radius, beyond)

@@ -35,7 +35,8 @@ class PolicyByCounts:
         """So many episodes, of which nobody sees the steps."""
         first = self.counts.n_episodes
         rng = np.random.default_rng([self.seed, COUNTS_STREAM, first])
-        self.counts.add_visits(draw_visits(self.successors, self.policy, episodes, rng))
+        paid = self.counts.payments is not None
+        self.counts.add_visits(draw_visits(self.successors, self.policy, episodes, rng, paid=paid))
         return as_block(first, [])
 
 
@@ -81,9 +82,10 @@ class PolicyCompiled:
         self, policy: Policy, counts: Counts, source: SimulatedSource, *, most: int, record: bool
     ) -> None:
         self.counts, self.source = counts, source
-        self.most, self.recording = most, record
+        self.most, self.record_wanted = most, record
+        self.recording = record or counts.payments is not None
         H = counts.shape.horizon
-        self.record = layout.new_record(most, most * H if record else 0)
+        self.record = layout.new_record(most, most * H if self.recording else 0)
         self.world = world_arrays(source.model)
         self.workspace = layout.new_workspace(counts)
         self.curious: Any = None  # what compiled code plans anew before every episode
@@ -127,4 +129,9 @@ class PolicyCompiled:
         self.counts.n_episodes += played
         if why == layout.POOL_FULL:
             self._bind()
-        return recorded_block(self.record, first, played, steps if self.recording else 0)
+        block = recorded_block(self.record, first, played, steps if self.recording else 0)
+        if self.counts.payments is not None:
+            self.counts.pay(block)
+        if self.recording and not self.record_wanted:
+            return recorded_block(self.record, first, played, 0)
+        return block

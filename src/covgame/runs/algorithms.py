@@ -88,10 +88,12 @@ def _certified(
     model = environment.model
     simulated = isinstance(source, SimulatedSource)
     structure = known_structure(model, settings.most_successors, simulated=simulated)
-    counts = Counts(source.shape, pooled=source.stationary and not settings.stage_dependent)
+    paid = settings.command == "identify"
+    pooled = source.stationary and not settings.stage_dependent
+    counts = Counts(source.shape, pooled=pooled, paid=paid)
     # A model knows whether its stages are alike; of an environment that is supposed, and tested.
     tested = counts.pooled and not simulated
-    apart = Counts(source.shape, pooled=False) if tested else None
+    apart = Counts(source.shape, pooled=False, paid=paid) if tested else None
     asked = (counts, structure, float(settings.epsilon), settings.delta)
     if settings.command == "explore":
         return CertifiedExploration(*asked, apart=apart)

@@ -29,6 +29,9 @@ def data_hash(counts: Counts) -> str:
     for array in (counts.visits, counts.starts, listed):
         digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     digest.update(np.round(counts.reward_sums, 6).astype("<f8").tobytes())
+    if counts.payments is not None:
+        paid = counts.payments.of(listed[:, 0], listed[:, 1])
+        digest.update((np.round(paid, 6) + 0.0).astype("<f8").tobytes())
     return digest.hexdigest()
 
 
@@ -65,12 +68,13 @@ def reward_free_claim(learner: CertifiedExploration) -> dict[str, Any]:
 def best_policy_claim(learner: CertifiedIdentification) -> dict[str, Any]:
     """The content of a best-policy certificate."""
     certificate = learner.certificate
-    lower, policy = certificate.candidate
+    (lower, policy), upper = certificate.candidate, learner.upper
     earned = certificate.range
     return {
         "claim": "best-policy",
         "says": "the policy's value is at least lower, and no policy's is above upper",
-        "numbers": {"gap": certificate.gap, "lower": lower, "upper": certificate.upper},
+        "numbers": {"gap": upper - lower, "lower": lower, "upper": upper},
+        "penalty": None if learner.penalty is None else asdict(learner.penalty),
         "policy": policy.to_list(),
         "validation": _describe_validation(certificate, policy),
         "rewards": {"low": earned.low, "high": earned.high, "return_high": earned.return_high},

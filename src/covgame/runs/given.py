@@ -109,14 +109,22 @@ def open_given(data: From | None, environment: Environment, source: Source) -> l
 
 
 def count_given(
-    opened: Sequence[Dataset], environment: Environment, shape: Shape, *, stage_free: bool = False
+    opened: Sequence[Dataset],
+    environment: Environment,
+    shape: Shape,
+    *,
+    stage_free: bool = False,
+    paid: bool = False,
 ) -> list[Given]:
-    """What they come to; ``stage_free`` where the run does not tell stages apart."""
+    """What they come to; ``stage_free`` where the run does not tell stages apart.
+
+    ``paid`` also adds up rewards by transition.
+    """
     if not opened:
         return []
     from covgame.data.fitting import check_fits
 
-    given = [_given(one, shape, stage_free=stage_free) for one in opened]
+    given = [_given(one, shape, stage_free=stage_free, paid=paid) for one in opened]
     model = environment.model
     if model is not None:
         for one in given:
@@ -124,8 +132,8 @@ def count_given(
     return given
 
 
-def _given(data: Dataset, shape: Shape, *, stage_free: bool) -> Given:
-    counts = data.counts(shape, pooled=stage_free, stage_free=stage_free)
+def _given(data: Dataset, shape: Shape, *, stage_free: bool, paid: bool) -> Given:
+    counts = data.counts(shape, pooled=stage_free, stage_free=stage_free, paid=paid)
     _check_unchanged(data, int(counts.visits.sum()))
     return Given(
         data.name,
@@ -185,23 +193,25 @@ def _write(place: Path, batches: Iterator[Steps]) -> int:
     return total
 
 
-def load_given(folder: RunFolder, shape: Shape, *, stage_free: bool = False) -> list[Given]:
+def load_given(
+    folder: RunFolder, shape: Shape, *, stage_free: bool = False, paid: bool = False
+) -> list[Given]:
     """The datasets that a run has started from, counted once more."""
     from covgame.storage.config import GivenFile
 
     listed = folder.config.get("given") or []
     said = [check_content(GivenFile, one, folder.database) for one in listed]
     return [
-        _counted(_place(folder.place, number), one, shape, stage_free=stage_free)
+        _counted(_place(folder.place, number), one, shape, stage_free=stage_free, paid=paid)
         for number, one in enumerate(said)
     ]
 
 
-def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool) -> Given:
+def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool, paid: bool) -> Given:
     from covgame.storage.reading import RecordedEpisodes
 
     recorded, steps = RecordedEpisodes(place, shape, open_ends=True), 0
-    counts = Counts(shape, pooled=stage_free, stage_free=stage_free)
+    counts = Counts(shape, pooled=stage_free, stage_free=stage_free, paid=paid)
     for columns in recorded.steps():
         counts.add_steps(columns)
         steps += len(columns["stage"])

@@ -274,13 +274,14 @@ def _opened(
         from covgame.data.dataset import require_evidence
 
         require_evidence(opened, environment.horizon, rewards=settings.command == "identify")
-    first = count_given(opened, environment, source.shape)
+    paid = settings.command == "identify"
+    first = count_given(opened, environment, source.shape, paid=paid)
     kind = Exploration if settings.command == "explore" else Identification
 
     def begin() -> Exploration | Identification:
         algorithm, forecast = algorithm_for(environment, settings, source)
         run = kind(environment, settings, source, algorithm, forecast, folder=folder)
-        run.start_from(load_given(folder, source.shape) if folder else first)
+        run.start_from(load_given(folder, source.shape, paid=paid) if folder else first)
         return run
 
     return begin

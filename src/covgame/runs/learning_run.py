@@ -42,6 +42,9 @@ from covgame.storage.state import counts_arrays, game_arrays, restore_counts, re
 from covgame.targets.target import Target
 from covgame.types import Policy
 
+BY_STAGE = ("transitions", "paid")
+"""What counts that pool stages and counts by stage do not share."""
+
 TASKS = 3
 """The stream of random numbers that gives every task its own seed."""
 
@@ -271,7 +274,8 @@ class LearningRun(Run):
             arrays["allowed"] = self.allowed
         apart = getattr(self.algorithm, "apart", None)
         if apart is not None:
-            arrays["apart_transitions"] = counts_arrays(apart)["transitions"]
+            own = counts_arrays(apart)
+            arrays |= {f"apart_{name}": own[name] for name in BY_STAGE if name in own}
         task = self.task
         if task is not None and not self.needs_episodes:
             playing = (
@@ -311,8 +315,8 @@ class LearningRun(Run):
             elif "apart_transitions" not in arrays:
                 raise BadInput("the saved state does not say what every stage has shown")
             else:
-                own = {"pooled": np.array(False), "transitions": arrays["apart_transitions"]}
-                restore_counts(apart, {**arrays, **own})
+                own = {name: arrays[f"apart_{name}"] for name in BY_STAGE if name in arrays}
+                restore_counts(apart, {**arrays, **own, "pooled": np.array(False)})
         restore_counts(self.counts, arrays)
 
     def _restore_task(self, saved: Arrays) -> None:
