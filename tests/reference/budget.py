@@ -135,7 +135,7 @@ def line(row: list[int], cap: float, c: float) -> tuple[float, float]:
 
 
 def log_factor(y: float, q: float, centre: int, lines: list[tuple[float, float]]) -> float:
-    """Section 4: g(y) = log(1 - q + q sum_j w_j exp(a_j y - b_j)), w_j ~ 3^{-|j - centre|}."""
+    """Lemma 10: g(y) = log(1 - q + q sum_j w_j exp(a_j y - b_j)), w_j ~ 3^{-|j - centre|}."""
     total = sum(3.0 ** -abs(j - centre) for j in range(len(lines)))
     mixed = sum(
         3.0 ** -abs(j - centre) / total * exp(a * y - b)

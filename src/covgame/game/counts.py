@@ -182,6 +182,8 @@ class Counts:
 
         How stages agree is not learnt from them: that needs the steps one by one.
         """
+        if self.payments is not None and seen.moves and seen.paid is None:
+            raise ValueError("these visits do not say what each transition paid")
         self.n_episodes += seen.episodes
         self.starts += seen.starts
         self.visits += seen.visits
@@ -192,8 +194,6 @@ class Counts:
                 self.pool.add(pair, successor, times)
             self.table.add(pair if self.pooled else cell, successor, times)
         if self.payments is not None and seen.moves:
-            if seen.paid is None:
-                raise ValueError("these visits do not say what each transition paid")
             cells, successors, _ = np.array(seen.moves, dtype=np.int64).T
             row = cells % self.shape.pairs if self.pooled else cells
             self.payments.add(row, successors, np.array(seen.paid))

@@ -1,6 +1,6 @@
 """One budget for all rows, compiled: mixtures centred at the hypothesis, their lines, penalties.
 
-docs/certified.md, section 4, says what the numbers mean and proves them. The specification is
+docs/certified.md, section 1, says what the numbers mean and proves them. The specification is
 ``tests/reference/budget.py``. Bounds are from outside: searches stop on the side that claims less.
 """
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covgame.arrays import sum_by_index
 from covgame.data.draws import Draws, require_independent
 from covgame.errors import BadInput
 from covgame.failures import Failures
@@ -347,6 +348,11 @@ def _check_flow(folder: RunFolder, counts: Counts) -> None:
     least = visits[:-1].reshape(-1, pairs).sum(axis=0)
     fits = (visits >= 0).all() and counts.starts.sum() == counts.n_episodes
     fits = fits and (visits[0].sum(axis=1) == counts.starts).all()
+    if counts.payments is not None:  # what transitions paid adds up to what cells did
+        row, _, sums = counts.payments.listed()
+        paid = sum_by_index(row % pairs, sums, pairs)
+        earned = counts.reward_sums[:-1].reshape(-1, pairs).sum(axis=0)
+        fits = fits and bool(np.allclose(paid, earned, rtol=1e-9, atol=1e-6))
     if not (fits and (least <= seen).all() and (seen <= most).all()):
         raise BadInput(f"the counts of {folder.path} do not fit together")
 
