@@ -27,9 +27,9 @@ from covgame.game.game import Game, rounds
 from covgame.game.presets import default_game, paper_game
 from covgame.runs.cover import start
 from covgame.runs.loop import play
-from covgame.runs.saving import create_folder
+from covgame.runs.run import create_folder
 from covgame.sources.simulated import SimulatedSource
-from covgame.targets.reaching import drop_rarely_reached
+from covgame.targets.resolve import drop_rarely_reached
 
 CHAIN = "doublechain:length=31,horizon=20"
 LONG = 3000  # visits a cell: more than is played here
@@ -49,7 +49,7 @@ def game_for(env: str, visits: float, kind: str, reach: float = 0.001) -> tuple[
     """A game that goes on for long enough, and its world."""
     model = cg.make(env).require_model("a benchmark")
     asked = cg.uniform(visits).resolve(model.transitions)
-    target = drop_rarely_reached(asked, model.transitions, reach).target
+    target, _ = drop_rarely_reached(asked, model.transitions, reach)
     if kind == "paper":
         return paper_game(target, delta=0.1), model
     return default_game(target, pooled=kind == "pooled"), model

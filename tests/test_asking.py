@@ -10,11 +10,12 @@ import pytest
 
 import covgame as cg
 from covgame.engine.engines import SimulatedEngine
-from covgame.game.growing import SeenTransitions
 from covgame.game.growth import Growth
-from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
+from covgame.planning import per_stage_hint
+from covgame.targets.discovered import SeenTransitions
 from covgame.targets.moves import possible_moves
 from covgame.targets.requests import parse_request
+from covgame.targets.resolve import DEFAULT_TARGET, NO_TARGET
 from tests.rundb import config_of
 from tests.test_cli import covgame
 

@@ -18,7 +18,7 @@ import pytest
 import covgame as cg
 from covgame.game.counts import Counts
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
-from covgame.runs.opening import load
+from covgame.runs.resume import load
 from covgame.storage import files as disk
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape

@@ -17,7 +17,7 @@ from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.pac.certified import CertifiedIdentification
-from covgame.runs.opening import resume
+from covgame.runs.resume import resume
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Policy

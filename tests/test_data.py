@@ -115,7 +115,7 @@ def test_real_numbers_by_a_map(tmp_path: Path) -> None:
     assert names is not None
     shown = [names[state] for state in together(data)["state"]]
     assert shown == [f"({s},)" for s in SMALL["state"]]
-    with pytest.raises(BadInput, match=r"real numbers.*states bins"):
+    with pytest.raises(BadInput, match=r"real numbers.*states=.bins"):
         open_data(path)
 
 

@@ -129,12 +129,10 @@ def test_csv_has_seeds_and_no_labels_where_there_are_none(here: Path) -> None:
     assert "state_label" not in read_csv("river.csv")[0]
 
 
-def test_arrays_and_parts_get_columns_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_and_parts_get_columns_of_their_own() -> None:
     box = pa.array([[1.5, 2.5], [3.5, 4.5], None], pa.list_(pa.float32(), 2))
     parts = pa.StructArray.from_arrays([pa.array([7, 8, 9]), box], ["0", "1"])
     table = pa.table({"state": [0, 1, 0], "observation": parts, "final_observation": box})
-    monkeypatch.setattr(to_csv, "VALUES_AT_ONCE", 12)  # two rows at a time
-    assert [len(part) for part in to_csv._slices(table)] == [2, 1]
     flat = to_csv._flat(table, {})
     assert flat.to_pydict() == {
         "state": [0, 1, 0],

@@ -16,7 +16,7 @@ from covgame.errors import BadInput, UnknownModel
 from covgame.game.counts import Counts
 from covgame.game.presets import configured_game
 from covgame.mdp import dp
-from covgame.runs.opening import resume
+from covgame.runs.resume import resume
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.stepped import SteppedSource
 from covgame.storage.reading import RecordedEpisodes

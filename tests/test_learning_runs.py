@@ -17,7 +17,7 @@ from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.runs import learn as learning
 from covgame.runs.loop import play
-from covgame.runs.saving import create_folder
+from covgame.runs.run import create_folder
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape
 from tests.rundb import arrays_of, config_of, query, result_of, set_arrays, set_config

@@ -22,7 +22,6 @@ from covgame.errors import BadInput, TooLarge
 from covgame.game.adversary import TargetAware
 from covgame.game.counts import Counts
 from covgame.game.game import Game
-from covgame.game.growing import SeenRows
 from covgame.game.growth import Growth
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.mdp.transitions import Transitions
@@ -33,6 +32,7 @@ from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.pruning import prune
 from covgame.pac.tasks import CoverTask, PhaseReport
 from covgame.pac.visitations import EstimateVisitations, visitation_task
+from covgame.targets.discovered import SeenRows
 from covgame.targets.requests import uniform
 from covgame.targets.target import Target
 from covgame.types import ANY, FloatArray, Policy, Shape

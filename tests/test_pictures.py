@@ -190,7 +190,7 @@ def test_names_are_escaped() -> None:
 
 def test_nobody_waits_for_a_linear_program_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     run = cg.cover("grid:rows=3,columns=4", "uniform:1/state")
-    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
+    monkeypatch.setattr("covgame.runs.lower_bound.LARGE", 10)
     assert "minimum" not in run._repr_html_()
     assert run.min_episodes
     assert "minimum" in run._repr_html_()

@@ -423,8 +423,8 @@ def test_large_worlds_are_not_solved_for_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cg.cover(CHAIN, "uniform:2/pair", out=tmp_path)
-    monkeypatch.setattr("covgame.runs.least.LARGE", 0)
-    monkeypatch.setattr("covgame.runs.least.min_flow", None)
+    monkeypatch.setattr("covgame.runs.lower_bound.LARGE", 0)
+    monkeypatch.setattr("covgame.runs.lower_bound.min_flow", None)
     chart = page_of(cg.load(tmp_path)).chart
     saved = result_of(tmp_path)["min_episodes"]
     assert chart is not None

@@ -483,7 +483,7 @@ def test_an_interrupt_while_phi_is_computed_keeps_the_rest(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("covgame.runs.least.min_flow", interrupted)
+        patched.setattr("covgame.runs.lower_bound.min_flow", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cg.cover("grid", "uniform:1/pair", out=tmp_path)
     answer = result_of(tmp_path)

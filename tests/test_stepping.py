@@ -247,7 +247,7 @@ def test_an_environment_that_misbehaves_loses_nothing(kind: str, tmp_path: Path)
 
 def load_from(folder: Path) -> int:
     """Episodes of the run, looked at from where its module can be imported."""
-    script = "from covgame.runs.opening import load; print(load('run').n_episodes)"
+    script = "from covgame.runs.resume import load; print(load('run').n_episodes)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True
     )

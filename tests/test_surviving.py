@@ -14,7 +14,7 @@ import covgame as cg
 from covgame.config import CoverConfig
 from covgame.engine.engines import SteppedEngine
 from covgame.runs.cover import start
-from covgame.runs.opening import load, resume
+from covgame.runs.resume import load, resume
 from covgame.sources.stepped import SteppedSource
 from covgame.storage import episodes as shard_files
 from tests.rooms import assert_same, files, steps, whatever_is_said

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import covgame as cg
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.targets.reaching import drop_rarely_reached
 from covgame.targets.requests import parse_request
+from covgame.targets.resolve import drop_rarely_reached
 from covgame.targets.target import Target
 from covgame.types import ANY, Shape
 from tests.worlds import (
@@ -91,8 +91,8 @@ def test_min_reach_drops_exactly_the_rows_that_no_policy_visits_as_often(
     world: TabularMDP, seed: int
 ) -> None:
     target = random_groups(np.random.default_rng(seed), world)
-    left = drop_rarely_reached(target, world.transitions, 0.3)
-    dropped = dict(left.dropped)
+    left, rows = drop_rarely_reached(target, world.transitions, 0.3)
+    dropped = dict(rows)
     for row in target.as_rows(np.arange(len(target))):
         best = max(
             chance_of_visiting(world, policy, row) for policy in deterministic_policies(world)
@@ -100,7 +100,7 @@ def test_min_reach_drops_exactly_the_rows_that_no_policy_visits_as_often(
         assert (row in dropped) == (best < 0.3)
         if row in dropped:
             assert dropped[row] == pytest.approx(best)
-    assert len(left.target) + len(left.dropped) == len(target)
+    assert len(left) + len(dropped) == len(target)
 
 
 def chance_of_visiting(

@@ -20,7 +20,7 @@ from covgame.report.progress import ProgressView, progress_view
 from covgame.runs.cover import start
 from covgame.runs.learn import start as start_learning
 from covgame.runs.loop import play
-from covgame.runs.opening import take_up
+from covgame.runs.resume import Passed, open_for_resume
 from covgame.runs.run import Run
 from tests.rundb import drop_arrays
 
@@ -274,7 +274,7 @@ def test_counting_recorded_episodes_again_is_shown(
     """A killed run may have to replay many episodes before it plays the next."""
     run = cg.cover(Machine, "uniform:30/pair", max_episodes=4, out=tmp_path / "run")
     drop_arrays(tmp_path / "run")
-    again = take_up(tmp_path / "run", {}, env=Machine, on_recount=recount_lines())
+    again = open_for_resume(tmp_path / "run", {}, Passed(env=Machine), on_recount=recount_lines())
     assert again.n_episodes == run.n_episodes == 4
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "covgame: 25% done, counting recorded episodes again: 1 of 4"

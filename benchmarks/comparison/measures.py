@@ -30,8 +30,8 @@ from covgame.runs.learn import explore, identify
 from covgame.sources.counted import SortedSuccessors, draw_visits
 from covgame.sources.environments import make
 from covgame.sources.simulated import SimulatedSource
-from covgame.targets.reaching import drop_rarely_reached
 from covgame.targets.requests import parse_request, uniform
+from covgame.targets.resolve import drop_rarely_reached
 from covgame.targets.target import Target
 from covgame.types import Policy
 
@@ -70,7 +70,7 @@ def priced(env: str, asked: str) -> tuple[Target, float]:
         whole = Target(everywhere.shape, everywhere.rows, np.round(float(most) ** spread))
     else:
         whole = parse_request(asked).resolve(transitions)
-    target = drop_rarely_reached(whole, transitions, REACH).target
+    target, _ = drop_rarely_reached(whole, transitions, REACH)
     return target, min_flow(transitions, target).min_episodes
 
 

@@ -37,17 +37,16 @@ if _typing.TYPE_CHECKING:
     from covgame.runs.certify import Checked, certify
     from covgame.runs.cover import cover
     from covgame.runs.coverage import Coverage
-    from covgame.runs.driving import Driver, OpenEpisode
+    from covgame.runs.driver import Driver, OpenEpisode
     from covgame.runs.learn import explore, identify
-    from covgame.runs.learning_run import Exploration, Identification
-    from covgame.runs.opening import learnt_model, load, resume
+    from covgame.runs.pac_run import Exploration, Identification
+    from covgame.runs.resume import learnt_model, load, resume
     from covgame.runs.rewards import rewards
     from covgame.runs.run import Run
     from covgame.sources.environments import Environment, make
     from covgame.sources.maps import bins
     from covgame.sources.simulated import SimulatedSource
-    from covgame.targets.groups import groups
-    from covgame.targets.requests import cells, proportional, uniform
+    from covgame.targets.requests import cells, groups, proportional, uniform
     from covgame.targets.target import Target
     from covgame.types import END, Policy, Shape
 
@@ -137,17 +136,16 @@ _HOMES = {
     "covgame.runs.certify": "Checked certify",
     "covgame.runs.cover": "cover",
     "covgame.runs.coverage": "Coverage",
-    "covgame.runs.driving": "Driver OpenEpisode",
+    "covgame.runs.driver": "Driver OpenEpisode",
     "covgame.runs.learn": "explore identify",
-    "covgame.runs.learning_run": "Exploration Identification",
-    "covgame.runs.opening": "learnt_model load resume",
+    "covgame.runs.pac_run": "Exploration Identification",
+    "covgame.runs.resume": "learnt_model load resume",
     "covgame.runs.rewards": "rewards",
     "covgame.runs.run": "Run",
     "covgame.sources.environments": "Environment make",
     "covgame.sources.maps": "bins",
     "covgame.sources.simulated": "SimulatedSource",
-    "covgame.targets.groups": "groups",
-    "covgame.targets.requests": "cells proportional uniform",
+    "covgame.targets.requests": "cells groups proportional uniform",
     "covgame.targets.target": "Target",
     "covgame.types": "END Policy Shape",
 }

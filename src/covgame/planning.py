@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,15 +22,17 @@ from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.notebook import facts_table, rows_table
-from covgame.sources.environments import as_environment
-from covgame.targets.groups import Grouped
-from covgame.targets.reaching import drop_rarely_reached
-from covgame.targets.requests import Listed, Request, Uniform, parse_request
+from covgame.sources.environments import Environment, as_environment
+from covgame.sources.source import Source
+from covgame.targets.requests import Uniform
+from covgame.targets.resolve import AnyTarget, World, as_request, resolve
 from covgame.targets.target import Target
 from covgame.types import ANY, FloatHSA, Policy
 
 SHOWN = 10
 MACHINE_PRECISION = 1e-12
+MANY_STAGES = 20
+"""With more stages, a target per stage is seldom what is meant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +202,7 @@ class Plan:
 
 def plan(
     env: Any,
-    target: Request | Target | str | Path,
+    target: AnyTarget,
     *,
     horizon: int | None = None,
     min_reach: float = 0.0,
@@ -233,15 +236,15 @@ def plan(
     """
     environment = as_environment(env, horizon)
     model = environment.require_model("a plan")
-    wanted = resolve_target(target, model, last_step=environment.opener is not None)
-    reachable = drop_rarely_reached(wanted, model.transitions, min_reach)
-    found, in_time = _priced(model.transitions, reachable.target, seconds)
+    resolved = resolve(target, world_of(environment), min_reach)
+    wanted = resolved.on_average or resolved.target
+    found, in_time = _priced(model.transitions, wanted, seconds)
     return Plan(
         environment.name,
         model,
-        reachable.target,
+        wanted,
         found,
-        reachable.dropped,
+        resolved.unreachable,
         all_bounds,
         None if in_time else seconds,
     )
@@ -287,31 +290,52 @@ def functionals(env: Any, *, epsilon: float, horizon: int | None = None) -> Func
     return complexity.functionals(model.transitions, model.rewards, float(epsilon))
 
 
-def resolve_target(
-    target: Request | Target | str | Path, model: TabularMDP, *, last_step: bool = False
-) -> Target:
-    """The target that a request, its text or a file means on a model.
+def world_of(environment: Environment, source: Source | None = None) -> World:
+    """What requests are resolved against: a known model, or what an open source shows."""
+    name = environment.name
+    if environment.model is not None or source is None:
+        model = environment.require_model("a plan")
+        shows_last_step = environment.opener is not None
+        return World(name, model.shape, model.names, model.transitions, shows_last_step)
+    if not source.discovers_states:
+        return World(name, source.shape, source.names)
+    return World(
+        name,
+        source.shape,
+        source.names,
+        labels=lambda: source.state_labels or [],
+        observed=partial(observed, source),
+    )
 
-    ``last_step``: whether the last step of an episode shows its next state.
+
+def observed(source: Source, state: int) -> Any:
+    """A discovered state as it was observed: text, numbers, tuples of them; others by label.
+
+    Read from what is stored of it, so that it is the same after resuming.
     """
-    if isinstance(target, str | Path):
-        target = parse_request(str(target))
-    if isinstance(target, Uniform):
-        return target.resolve(model.transitions, last_step=last_step)
-    if isinstance(target, Listed):
-        return target.on(model.shape, model.names)
-    if isinstance(target, Grouped):
-        return target.named(model.names).resolve(model.transitions)
-    if isinstance(target, Target):
-        if target.shape != model.shape:
-            raise BadInput(f"the target is for {target.shape}, the environment {model.shape}")
-        return target
-    if not hasattr(target, "resolve"):
-        raise BadInput(
-            "a target is covgame.uniform, proportional, cells or groups, its text, or a file, "
-            f"not {type(target).__name__}"
-        )
-    return target.resolve(model.transitions)
+    keys, labels = source.state_keys or [], source.state_labels or []
+    try:
+        return _tuples(json.loads(keys[state]))
+    except ValueError:
+        return labels[state]
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
+
+
+def per_stage_hint(environment: Environment, target: AnyTarget) -> str | None:
+    """A sentence if the target is per stage, stages are many, and they are all alike."""
+    request, model = as_request(target), environment.model
+    alike = model is None or model.transitions.stationary
+    if not (isinstance(request, Uniform) and request.per == "cell" and alike):
+        return None
+    if environment.horizon <= MANY_STAGES:
+        return None
+    return (
+        f"{request} asks for every action in every state at each of {environment.horizon} stages; "
+        f"{request}/pair asks for it at any stage, which takes far fewer episodes"
+    )
 
 
 def _finite(value: float | None) -> float | None:

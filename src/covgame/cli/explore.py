@@ -19,9 +19,9 @@ from covgame.cli.options import (
 )
 from covgame.cli.playing import announce, finish
 from covgame.config import LearnConfig
-from covgame.runs.given import From
 from covgame.runs.learn import start
-from covgame.runs.saving import create_folder
+from covgame.runs.prior_data import DataSource
+from covgame.runs.run import create_folder
 from covgame.sources.environments import as_environment
 
 
@@ -60,7 +60,7 @@ def explore(
         as_environment(env, horizon, states, actions),
         settings,
         force=force,
-        data=From.of(data, parse_columns(columns)),
+        data=DataSource.of(data, parse_columns(columns)),
     )
     if not quiet:
         announce(run)

@@ -14,8 +14,7 @@ from covgame.cli.messages import print_json, say, say_unless, show
 from covgame.cli.options import common_options, config_option, world_and_target
 from covgame.config import CoverConfig
 from covgame.flow.functionals import Functionals
-from covgame.planning import Plan, number
-from covgame.runs.asking import per_stage_hint
+from covgame.planning import Plan, number, per_stage_hint
 from covgame.sources.environments import Environment
 
 LARGE = 20_000

@@ -25,14 +25,14 @@ from covgame.cli.messages import (
 from covgame.errors import CovgameError, SolverFailed
 from covgame.planning import number
 from covgame.report.progress import Lines, ProgressView, display
-from covgame.runs.cover import solved_as_asked
+from covgame.runs.cover import compute_exact_bound
 from covgame.runs.coverage import Coverage
 from covgame.runs.loop import play, updated_page
-from covgame.runs.opening import command_of, load_without_code
+from covgame.runs.resume import command_of, load_without_code
 from covgame.runs.run import Run
 
 if TYPE_CHECKING:
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
 
 EXIT_CODES = {
     "covered": 0,
@@ -118,7 +118,7 @@ def _solve(run: Coverage, quiet: bool) -> None:
     cells = run.target.shape.cells
     say_unless(quiet, f"computing phi*, a linear program over {cells:,} cells; the run is saved")
     try:
-        solved_as_asked(run)
+        compute_exact_bound(run)
     except KeyboardInterrupt:
         say_unless(quiet, "phi* was not computed; the answer has a lower bound instead")
         run.stopped = "interrupted"

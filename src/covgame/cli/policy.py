@@ -16,8 +16,7 @@ from covgame.errors import BadInput
 from covgame.names import Names
 from covgame.pac.learnt import LearntModel
 from covgame.planning import number
-from covgame.runs.opening import is_finished, learnt_model, recommended
-from covgame.runs.rewards import names_in
+from covgame.runs.resume import is_finished, learnt_model, names_in, recommended
 from covgame.types import BoolHS, Policy
 
 STATES_SHOWN = 40

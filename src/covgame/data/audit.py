@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from covgame.data.asked import AnyTarget, Asked, as_request, ask_of, world_of
 from covgame.data.certificates import Certificates, certify_data
 from covgame.data.combined_counts import CombinedCounts, gather
 from covgame.data.dataset import Dataset, horizon_of_runs, open_all
 from covgame.data.gaps import Gap, find_gaps
 from covgame.data.model_check import check_fits
+from covgame.data.shortfall import Shortfall, shortfall_of, size_of
 from covgame.errors import BadInput, Row, SolverFailed
 from covgame.flow.measures import thinnest
 from covgame.flow.min_flow import MinFlow, dual_bound, min_flow
@@ -24,23 +24,21 @@ from covgame.names import Names
 from covgame.pac.error_bounds import Range
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
-from covgame.storage.files import write_whole
-from covgame.targets.groups import Grouped
-from covgame.targets.reaching import reachable_rows
-from covgame.targets.requests import Listed, Proportional, Request, Uniform
+from covgame.targets.requests import Grouped, Listed, Proportional, Request, Uniform
+from covgame.targets.resolve import AnyTarget, as_request, reachable_rows
 from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, FloatArray, Shape
 
 SHOWN = 12
 LARGE = 20_000
-"""Above so many (stage, state, action) linear programs take a while; nobody waits unasked."""
+"""Above so many (stage, state, action) linear programs are solved on request only."""
 
 
 @dataclass(frozen=True)
 class Untold:
     """What these data cannot tell about."""
 
-    rows: list[Row]  # of the target, to which nobody knows the way
+    rows: list[Row]  # of the target, to which the data show no way
     pairs: list[tuple[int, int]]  # (state, action) of states that were met, never tried
 
 
@@ -49,7 +47,7 @@ class Audit:
     """What data cover of a target, and what they lack."""
 
     combined: CombinedCounts
-    asked: Asked
+    shortfall: Shortfall
     request: str  # the target, as it was asked for
     certificates: Certificates | None = None  # with ``epsilon``: what is proved
     at_any_price: bool = False  # linear programs also where they take long
@@ -64,7 +62,7 @@ class Audit:
     @property
     def target(self) -> Target:
         """What was asked for, row by row."""
-        return self.asked.target
+        return self.shortfall.target
 
     @property
     def names(self) -> Names:
@@ -94,18 +92,20 @@ class Audit:
     @property
     def covered(self) -> bool:
         """Whether nothing is missing."""
-        return not self.asked.missing.any()
+        return not self.shortfall.missing.any()
 
     @cached_property
     def uncovered(self) -> list[tuple[Row, float]]:
         """What is missing: (row, visits), most first."""
-        rows = self.asked.still_open()
-        return list(zip(self.target.as_rows(rows), self.asked.missing[rows].tolist(), strict=True))
+        rows = self.shortfall.open_rows()
+        return list(
+            zip(self.target.as_rows(rows), self.shortfall.missing[rows].tolist(), strict=True)
+        )
 
     @cached_property
     def gaps(self) -> list[Gap]:
         """The same in words, grouped by state, most missing first."""
-        return find_gaps(self.combined, self.asked)
+        return find_gaps(self.combined, self.shortfall)
 
     @property
     def known(self) -> bool:
@@ -115,7 +115,7 @@ class Audit:
     @cached_property
     def untold(self) -> Untold:
         """What these data cannot tell about."""
-        away = np.flatnonzero(~self._within & (self.asked.missing > 0))
+        away = np.flatnonzero(~self._within & (self.shortfall.missing > 0))
         anywhere = np.logical_or.reduce(self.combined.seen, axis=0)
         tried = self.combined.apart.visits.any(axis=0)
         pairs = np.argwhere(anywhere[:, None] & self.combined.allowed & ~tried)
@@ -135,7 +135,7 @@ class Audit:
 
     @property
     def solves(self) -> bool:
-        """Whether a page or a text waits for them; whoever asks for one number gets it anyway."""
+        """Whether pages and texts solve them; the properties always do."""
         return self.at_any_price or not self.is_large
 
     @property
@@ -157,7 +157,7 @@ class Audit:
 
     @cached_property
     def _told(self) -> MinFlow | None:
-        return self._price(self.asked.more, self._within & (self.asked.more > 0))
+        return self._price(self.shortfall.more, self._within & (self.shortfall.more > 0))
 
     @property
     def told_episodes(self) -> float | None:
@@ -172,7 +172,7 @@ class Audit:
     @cached_property
     def at_least(self) -> float:
         """A quick lower bound on the episodes for what is missing."""
-        part = self.target.remainder(self._within & (self.asked.more > 0), self.asked.more)
+        part = self.target.remainder(self._within & (self.shortfall.more > 0), self.shortfall.more)
         if not len(part):
             return 0.0
         return dual_bound(self.combined.kernel, part, np.ones(len(part)))
@@ -237,7 +237,7 @@ class Audit:
             "requirements": len(self.target),
             "covered": self.covered,
             "uncovered": [[*row, missing] for row, missing in self.uncovered],
-            "missing_visits": float(self.asked.missing.sum()),
+            "missing_visits": float(self.shortfall.missing.sum()),
             "holes": [vars(gap) for gap in self.gaps],
             **self.names.named(uncovered=self.uncovered),
             "model": "known" if self.known else "learnt",
@@ -256,14 +256,14 @@ class Audit:
                 "pairs": [list(pair) for pair in untold.pairs],
             },
         }
-        if self.asked.moves is not None and self.asked.lacking is not None:
+        if self.shortfall.moves is not None and self.shortfall.lacking is not None:
             answer["uncovered_transitions"] = self._transitions()
         if self.certificates is not None:
             answer["certificates"] = self.certificates.to_dict()
         return answer
 
     def _transitions(self) -> list[list[Any]]:
-        moves, lacking = self.asked.moves, self.asked.lacking
+        moves, lacking = self.shortfall.moves, self.shortfall.lacking
         if moves is None or lacking is None:
             return []
         order = np.argsort(-lacking, kind="stable")[: np.count_nonzero(lacking)]
@@ -317,10 +317,10 @@ class Audit:
 
     def save_html(self, path: str | Path) -> None:
         """Write the page, as a whole or not at all."""
-        try:
-            write_whole(Path(path), self.to_html().encode())
-        except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror or error}") from error
+        from covgame.report.audits import audit_page
+        from covgame.report.html import write_page
+
+        write_page(audit_page(self), Path(path))
 
 
 def audit(
@@ -397,7 +397,7 @@ def audit(
         paths, environment=environment, horizon=horizon, states=states, columns=columns
     )
     request = as_request(target)
-    shape, names = world_of(datasets, environment, request)
+    shape, names = size_of(datasets, environment, request)
     paid = None
     if epsilon is not None and all(one.has_rewards for one in datasets):
         paid = _range(reward_range)
@@ -408,8 +408,8 @@ def audit(
     combined = CombinedCounts(
         datasets, shape, environment, names, counts, delta, paid, stage_dependent
     )
-    asked = ask_of(combined, request)
-    found = Audit(combined, asked, _said(request, asked), at_any_price=at_any_price)
+    shortfall = shortfall_of(combined, request)
+    found = Audit(combined, shortfall, _said(request, shortfall), at_any_price=at_any_price)
     if epsilon is None:
         return found
     return replace(
@@ -424,15 +424,15 @@ def _range(given: tuple[float, float]) -> Range:
     return Range(float(low), float(high))
 
 
-def _said(request: Request | Target, asked: Asked) -> str:
-    """The target as somebody would write it."""
+def _said(request: Request | Target, shortfall: Shortfall) -> str:
+    """The target as text."""
     if isinstance(request, Listed):
         return request.source
     if isinstance(request, Proportional):
         return f"proportional:{request.count:g}"
     if isinstance(request, Uniform | Grouped):
         return str(request)
-    return f"a target of {len(asked.target):,} rows"
+    return f"a target of {len(shortfall.target):,} rows"
 
 
 def _state(successor: Any) -> int | None:

@@ -83,9 +83,9 @@ class CombinedCounts:
 
     @cached_property
     def seen(self) -> BoolHS:
-        """(H, S): which states were there at which stage, also where nobody did anything then."""
+        """(H, S): which states were reached at which stage, also where no action followed."""
         seen: BoolHS = np.logical_or.reduce(self.apart.visits > 0, axis=2)
-        row, successor, _ = self.apart.table.listed(0, len(self.apart.table))
+        row, successor, _ = self.apart.transitions()
         stage = row // self.shape.pairs + 1
         inside = (successor >= 0) & (stage < self.shape.horizon)
         seen[stage[inside], successor[inside]] = True

@@ -35,7 +35,7 @@ KINDS = (
 
 
 class Reader(Protocol):
-    """Reads files, from the beginning as often as one asks."""
+    """Reads files; each call of ``chunks`` starts from the beginning."""
 
     @property
     def raw(self) -> bool:
@@ -49,7 +49,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """Files, and what they say of themselves."""
+    """Files, and their own metadata."""
 
     reader: Reader
     names: Names = field(default_factory=Names)
@@ -304,7 +304,7 @@ def horizon_of_runs(paths: Sequence[str | Path]) -> int | None:
 
 
 def check_different(paths: Sequence[str | Path]) -> None:
-    """Refuse what is named twice, by whatever path: its visits would count twice."""
+    """Refuse data that are named twice, by any path: their visits would count twice."""
     places = set()
     for path in map(str, paths):
         place = place_of(path)
@@ -331,7 +331,7 @@ def require_evidence(found: Sequence[Dataset], horizon: int, *, rewards: bool = 
 
 
 def place_of(data: str | Path) -> Path:
-    """Where data lie, the same for all names of them."""
+    """The real path of data, the same for all names of it."""
     name = str(data)
     if not name.startswith(MINARI):
         place = Path(os.path.realpath(name))
@@ -413,7 +413,7 @@ def _numbering(
 
 
 def _origin(name: str, columns: Mapping[str, str]) -> Origin:
-    """Which reader reads it, if somebody may."""
+    """Open a file or folder with the matching reader."""
     try:
         return _reader_of(name, columns)
     except OSError as error:
@@ -421,7 +421,7 @@ def _origin(name: str, columns: Mapping[str, str]) -> Origin:
 
 
 def _reader_of(name: str, columns: Mapping[str, str]) -> Origin:
-    """Heavy libraries are imported by those who need them."""
+    """Heavy libraries are imported when a reader needs them."""
     if name.startswith(MINARI):
         from covgame.data.minari import minari_by_id
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covgame.data.asked import Asked
 from covgame.data.combined_counts import CombinedCounts
+from covgame.data.shortfall import Shortfall
 from covgame.names import Names
 from covgame.planning import number
 from covgame.report.view import listed
@@ -28,24 +28,26 @@ class Gap:
         return f"{self.where}: {self.what}"
 
 
-def find_gaps(combined: CombinedCounts, asked: Asked) -> list[Gap]:
+def find_gaps(combined: CombinedCounts, shortfall: Shortfall) -> list[Gap]:
     """All of them, most missing first."""
     found = (
-        _of_transitions(combined, asked) if asked.moves is not None else _of_rows(combined, asked)
+        _of_transitions(combined, shortfall)
+        if shortfall.moves is not None
+        else _of_rows(combined, shortfall)
     )
     return sorted(found, key=lambda gap: -gap.missing)
 
 
-def _of_rows(combined: CombinedCounts, asked: Asked) -> list[Gap]:
-    target = asked.target
-    collected = target.counts - asked.missing
-    rows = asked.still_open()
+def _of_rows(combined: CombinedCounts, shortfall: Shortfall) -> list[Gap]:
+    target = shortfall.target
+    collected = target.counts - shortfall.missing
+    rows = shortfall.open_rows()
     states = target.rows[rows, 1]
     found = [
         Gap(
             str(target.as_rows([row])[0][1]),
             _share(collected[row], target.counts[row]),
-            float(asked.missing[row]),
+            float(shortfall.missing[row]),
             1,
         )
         for row in rows[states < ANY].tolist()
@@ -56,15 +58,15 @@ def _of_rows(combined: CombinedCounts, asked: Asked) -> list[Gap]:
     borders = np.flatnonzero(np.diff(states)) + 1
     for part in np.split(rows, borders):
         if len(part):
-            found += _of_state(combined, asked, part)
+            found += _of_state(combined, shortfall, part)
     return found
 
 
-def _of_state(combined: CombinedCounts, asked: Asked, rows: IntArray) -> list[Gap]:
+def _of_state(combined: CombinedCounts, shortfall: Shortfall, rows: IntArray) -> list[Gap]:
     """The gaps of one state."""
-    target, visits = asked.target, combined.apart.visits
+    target, visits = shortfall.target, combined.apart.visits
     state = int(target.rows[rows[0], 1])
-    where, missing = combined.names.state(state), asked.missing
+    where, missing = combined.names.state(state), shortfall.missing
     there = visits[:, state].sum(axis=1)
     if not there.any():
         entered = bool(combined.seen[:, state].any())
@@ -88,8 +90,8 @@ def _of_state(combined: CombinedCounts, asked: Asked, rows: IntArray) -> list[Ga
         elif action != ANY and target.rows[part[0], 0] == ANY:
             alike.setdefault(float(target.counts[part[0]]), []).append(part)
         else:
-            found.append(_short(combined.names, asked, part, where))
-    found += [_too_rarely(combined.names, asked, parts, where) for parts in alike.values()]
+            found.append(_short(combined.names, shortfall, part, where))
+    found += [_too_rarely(combined.names, shortfall, parts, where) for parts in alike.values()]
     if untried:
         actions = dict.fromkeys(target.rows[untried, 2].tolist())
         tried = "never tried" if len(actions) == 1 else "were never tried"
@@ -98,22 +100,22 @@ def _of_state(combined: CombinedCounts, asked: Asked, rows: IntArray) -> list[Ga
     return found
 
 
-def _too_rarely(names: Names, asked: Asked, parts: list[IntArray], where: str) -> Gap:
+def _too_rarely(names: Names, shortfall: Shortfall, parts: list[IntArray], where: str) -> Gap:
     """Actions of a state that are wanted equally often, at whatever stage."""
     if len(parts) == 1:
-        return _short(names, asked, parts[0], where)
-    target, rows = asked.target, np.concatenate(parts)
-    wanted, missing = target.counts[rows], asked.missing[rows]
+        return _short(names, shortfall, parts[0], where)
+    target, rows = shortfall.target, np.concatenate(parts)
+    wanted, missing = target.counts[rows], shortfall.missing[rows]
     had = zip(target.rows[rows, 2].tolist(), (wanted - missing).tolist(), strict=True)
     each = listed([f"{_called(names, action)} ({number(tried)})" for action, tried in had])
     what = f"tried fewer than {number(float(wanted[0]))} times: {each}"
     return Gap(where, what, float(missing.sum()), len(rows))
 
 
-def _short(names: Names, asked: Asked, rows: IntArray, where: str) -> Gap:
+def _short(names: Names, shortfall: Shortfall, rows: IntArray, where: str) -> Gap:
     """An action (or any) that was tried, and not often enough."""
-    target = asked.target
-    wanted, missing = float(target.counts[rows].sum()), float(asked.missing[rows].sum())
+    target = shortfall.target
+    wanted, missing = float(target.counts[rows].sum()), float(shortfall.missing[rows].sum())
     share = _share(wanted - missing, wanted)
     action, stages = int(target.rows[rows[0], 2]), target.rows[rows, 0]
     what = f"visited {share}" if action == ANY else f"{_called(names, action)} tried {share}"
@@ -122,8 +124,8 @@ def _short(names: Names, asked: Asked, rows: IntArray, where: str) -> Gap:
     return Gap(where, what, missing, len(rows))
 
 
-def _of_transitions(combined: CombinedCounts, asked: Asked) -> list[Gap]:
-    moves, lacking, names = asked.moves, asked.lacking, combined.names
+def _of_transitions(combined: CombinedCounts, shortfall: Shortfall) -> list[Gap]:
+    moves, lacking, names = shortfall.moves, shortfall.lacking, combined.names
     if moves is None or lacking is None:
         return []
     found, actions = [], combined.shape.actions
@@ -137,16 +139,16 @@ def _of_transitions(combined: CombinedCounts, asked: Asked) -> list[Gap]:
         found.append(Gap(names.state(state), what, float(lacking[i]), 1))
     shown = set(moves.pair.tolist())
     by_state: dict[int, list[int]] = {}
-    for row in asked.still_open().tolist():
-        state, action = (int(part) for part in asked.target.rows[row, 1:])
+    for row in shortfall.open_rows().tolist():
+        state, action = (int(part) for part in shortfall.target.rows[row, 1:])
         pair = state * actions + action
         if not tried[pair]:
             by_state.setdefault(state, []).append(row)
         elif pair not in shown:  # at the end of episodes alone, with no next state
             what = f"{_called(names, action)} tried, and where it led never shown"
-            found.append(Gap(names.state(state), what, float(asked.missing[row]), 1))
+            found.append(Gap(names.state(state), what, float(shortfall.missing[row]), 1))
     for rows in by_state.values():
-        found += _of_state(combined, asked, np.array(rows))
+        found += _of_state(combined, shortfall, np.array(rows))
     return found
 
 

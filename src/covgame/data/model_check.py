@@ -19,7 +19,7 @@ def check_fits(said: str, counts: Counts, world: Transitions, names: Names) -> N
             f"{said} begins an episode in {names.state(int(elsewhere[0]))}, where this environment "
             "never does; is it another environment, or another numbering of its states?"
         )
-    row, successor, _ = counts.table.listed(0, len(counts.table))
+    row, successor, _ = counts.transitions()
     pairs = counts.shape.pairs
     known = world.stationary | (row // pairs + 1 < counts.shape.horizon)
     row, successor = row[known], successor[known]

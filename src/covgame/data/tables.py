@@ -87,7 +87,7 @@ class TableReader:
         return called
 
     def _replaced(self, ours: str) -> bool:
-        """Where somebody says what a state is made of, a next_state of another kind is none."""
+        """With columns for ``state``, a ``next_state`` column of another kind is not used."""
         return ours == "next_state" and "state" in self.columns
 
 

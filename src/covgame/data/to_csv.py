@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from covgame.data.recording import Recording
 from covgame.data.tables import escape_formulas
 from covgame.types import END
 
-VALUES_AT_ONCE = 4_000_000
 OBSERVATIONS = ("observation", "final_observation")
 
 
 def write_csv(recording: Recording, draft: Path) -> None:
-    """Write all steps into one file, a slice at a time."""
+    """Write all steps into one file, a batch at a time."""
     writer = None
     labels = {
         name: None
@@ -36,30 +34,13 @@ def write_csv(recording: Recording, draft: Path) -> None:
     }
     try:
         for batch in recording.batches():
-            for part in _slices(batch.table):
-                flat = _flat(part, labels, is_free_text=recording.kept is not None)
-                if writer is None:
-                    writer = pyarrow.csv.CSVWriter(str(draft), flat.schema)
-                writer.write_table(flat)
+            flat = _flat(batch.table, labels, is_free_text=recording.kept is not None)
+            if writer is None:
+                writer = pyarrow.csv.CSVWriter(str(draft), flat.schema)
+            writer.write_table(flat)
     finally:
         if writer is not None:
             writer.close()
-
-
-def _slices(table: pa.Table) -> Iterator[pa.Table]:
-    """Few rows at a time where a row has many numbers."""
-    width = sum(_width(field.type) for field in table.schema)
-    rows = max(1, VALUES_AT_ONCE // width)
-    for first in range(0, len(table), rows):
-        yield table.slice(first, rows)
-
-
-def _width(kind: pa.DataType) -> int:
-    if pa.types.is_fixed_size_list(kind):
-        return int(kind.list_size) * _width(kind.value_type)
-    if pa.types.is_struct(kind):
-        return sum(_width(kind.field(i).type) for i in range(kind.num_fields))
-    return 1
 
 
 def _flat(

@@ -300,6 +300,10 @@ class Counts:
         extra[observed >= SETTLED * kappa] = 0.0
         return extra
 
+    def transitions(self) -> tuple[IntArray, IntArray, IntArray]:
+        """All that was counted: (row, successor, times), in the order of rows."""
+        return self.table.listed(0, len(self.table))
+
     def _rows(self, h: int) -> tuple[int, int]:
         first = 0 if self.pooled else h * self.shape.pairs
         return first, first + self.shape.pairs
@@ -351,7 +355,7 @@ class Counts:
 
     def kernel(self) -> Transitions:
         """The maximum-likelihood estimate; rows never seen are empty."""
-        row, successor, count = self.table.listed(0, len(self.table))
+        row, successor, count = self.transitions()
         return Transitions.from_entries(
             self.shape,
             self.starts / max(1, self.n_episodes),

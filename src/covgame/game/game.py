@@ -497,7 +497,7 @@ class Game:
 
     def tell_cells(self, cells: Iterable[int]) -> None:
         """Let the adversary see an episode that somebody else has counted."""
-        gains = self._gains(cells)
+        gains = self.gains_of(cells)
         for row, gain in gains.items():
             self.collected[row] += gain
         self.adversary.observe(self.target, self.state, gains, self.collected)
@@ -513,7 +513,8 @@ class Game:
         else:
             self.adversary.observe(*about, as_gains(gains), self.collected)
 
-    def _gains(self, cells: Iterable[int]) -> Gains:
+    def gains_of(self, cells: Iterable[int]) -> Gains:
+        """How often cells visit each row."""
         gains: Gains = {}
         for cell in cells:
             for row in self.target.rows_of_cell(cell):

@@ -66,7 +66,7 @@ def audit_view(audit: Audit, most: int = MOST_GAPS) -> View:
 
 def audit_page(audit: Audit) -> View:
     """The same with the map of states and the command."""
-    from covgame.runs.saving import versions
+    from covgame.runs.run import versions
 
     words = ["covgame", "audit", *(one.name for one in audit.datasets), "--target", audit.request]
     environment = audit.combined.environment
@@ -111,7 +111,7 @@ def _map(audit: Audit) -> StateMap | None:
             states,
             target.rows,
             target.counts,
-            audit.asked.missing,
+            audit.shortfall.missing,
             (kernel.initial > 0).astype(np.int64),
             links_in(kernel) if len(states) <= MOST_NODES else frozenset(),
         )
@@ -131,13 +131,13 @@ def _world(audit: Audit) -> str:
 
 
 def _missing_visits(audit: Audit) -> int:
-    return math.ceil(float(audit.asked.missing.sum()))
+    return math.ceil(float(audit.shortfall.missing.sum()))
 
 
 def _extent(audit: Audit) -> str:
     rows, left = len(audit.target), len(audit.uncovered)
     kind = kind_of_rows(audit.target)
-    if audit.asked.moves is not None:
+    if audit.shortfall.moves is not None:
         kind = "state-action pairs with all their outcomes"
     if audit.covered:
         return f"all {rows:,} {kind}"

@@ -12,7 +12,7 @@ from covgame.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
     from covgame.storage.reading import Columns
     from covgame.targets.target import Target
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covgame.errors import BadInput, MissingExtra
+from covgame.errors import BadInput, MissingExtra, StorageFailed
 from covgame.plain import plain
 from covgame.planning import number
 from covgame.report.view import Chart, Layout, StateMap, View
+from covgame.storage.files import write_whole
 from covgame.types import FloatArray
 
 if TYPE_CHECKING:
@@ -64,17 +65,13 @@ def plan_figure(plan: Plan) -> Any:
     left, right = figure.subfigures(1, 2, width_ratios=[3, 2])
     _draw_visits(left, plan)
     _draw_prices(right, plan)
-    set_title(figure, _title(plan))
+    set_title(figure, f"{plan.environment}: episodes {plan.episodes_in_words()}")
     return figure
 
 
 def set_title(figure: Any, text: str) -> None:
     """A title, with whatever characters an environment's name has."""
     figure.suptitle(plain(text), fontsize=11, parse_math=False)
-
-
-def _title(plan: Plan) -> str:
-    return f"{plan.environment}: episodes {plan.episodes_in_words()}"
 
 
 def _draw_visits(figure: Any, plan: Plan) -> None:
@@ -181,7 +178,7 @@ def whole_ticks(axis: Any) -> None:
 
 @cache
 def _picture() -> Any:
-    """A figure that notebooks show, whether or not anybody has set up matplotlib for them."""
+    """A figure class that notebooks display without any setup of matplotlib."""
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -215,24 +212,15 @@ def _forgiving() -> Iterator[None]:
 
 def save_figure(figure: Any, path: Path) -> None:
     """Write the figure; the ending of the path says the format."""
+    kind = path.suffix[1:].lower()
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # the same bytes each time
     content = BytesIO()
     with _forgiving():
-        figure.savefig(
-            content, format=path.suffix[1:].lower(), metadata=_reproducible(path), dpi=110
-        )
+        figure.savefig(content, format=kind, metadata=undated.get(kind, {}), dpi=110)
     try:
-        draft = path.with_name(f".{path.name}.draft")  # whoever is killed leaves no half of it
-        draft.write_bytes(content.getvalue())
-        draft.replace(path)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error}") from error
-
-
-def _reproducible(path: Path) -> dict[str, Any]:
-    """No date in the file: the same plan gives the same bytes."""
-    if path.suffix.lower() == ".svg":
-        return {"Date": None}
-    return {"CreationDate": None} if path.suffix.lower() == ".pdf" else {}
+        write_whole(path, content.getvalue())
+    except StorageFailed as error:
+        raise BadInput(f"the picture cannot be written: {error}") from error
 
 
 # ------------------------------------------------------------------------ runs and audits

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
     from covgame.runs.run import Run
 
 SECONDS_BETWEEN_VIEWS = 0.5
@@ -190,7 +190,7 @@ class Lines:
         if self.clock() < self.due:
             return
         share = f"{_percent(view)} done, " if view.share is not None else ""
-        with contextlib.suppress(OSError, AttributeError):  # nobody may be listening
+        with contextlib.suppress(OSError, AttributeError):  # standard error may be closed
             sys.stderr.write(f"covgame: {share}{view.words}\n")
             sys.stderr.flush()
         self.due = self.clock() + SECONDS_BETWEEN_LINES

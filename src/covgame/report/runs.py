@@ -12,7 +12,6 @@ import numpy as np
 
 from covgame.errors import CovgameError, Row
 from covgame.flow.min_flow import min_flow
-from covgame.game.growing import TRIES, SeenLabels
 from covgame.mdp import dp
 from covgame.names import Names
 from covgame.planning import episodes, kind_of_rows, number
@@ -33,12 +32,13 @@ from covgame.report.view import (
     table,
     versions_in_words,
 )
-from covgame.targets.reaching import reachable_rows
+from covgame.targets.discovered import TRIES, SeenLabels
+from covgame.targets.resolve import reachable_rows
 from covgame.types import ANY, IntArray
 
 if TYPE_CHECKING:
     from covgame.runs.coverage import Coverage
-    from covgame.runs.learning_run import LearningRun
+    from covgame.runs.pac_run import LearningRun
     from covgame.runs.run import Run
 
 Lacking = Sequence[tuple[Row, float]]
@@ -127,7 +127,7 @@ def page_of(run: Any, *, running: bool = False, trail: Trail | None = None) -> V
 
 def _made_with(run: Run) -> str:
     """Versions, as the run's folder says them; those of now if it has none."""
-    from covgame.runs.saving import versions
+    from covgame.runs.run import versions
 
     found = run.folder.config.get("versions") if run.folder else None
     return versions_in_words(found if isinstance(found, dict) else versions())
@@ -357,7 +357,7 @@ def _minimum(run: Coverage, *, solve: bool = True) -> Minimum | None:
     if run.has_bound or (solve and not run.is_large):
         if run.bound_at_hand is None:
             return None
-        upper = run.least.attained if run.least else math.inf
+        upper = run.lower_bound.attained if run.lower_bound else math.inf
         return Minimum(run.bound_at_hand, upper, run.has_exact_bound)
     if not solve or run.folder is None:
         return None

@@ -17,7 +17,6 @@ from covgame.errors import BadInput, Row
 from covgame.game.counts import Counts, summed_to
 from covgame.game.custom_players import name_of
 from covgame.game.game import Game
-from covgame.game.growing import SeenGroups, SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import Growth, SecondLook
 from covgame.game.presets import configured_game, configured_size
 from covgame.game.progress import Pace
@@ -28,13 +27,20 @@ from covgame.pac.assumptions import assumptions_of_coverage
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
 from covgame.planning import episodes
-from covgame.runs import least
-from covgame.runs.given import Given
-from covgame.runs.least import Kind, Least
+from covgame.runs import lower_bound
+from covgame.runs.lower_bound import Kind, LowerBound
+from covgame.runs.prior_data import PriorData
 from covgame.runs.run import Arrays, Run, StopReason
 from covgame.sources.source import Source
 from covgame.storage.folder import TARGET
 from covgame.storage.state import fitting, game_arrays, restore_game, target_from
+from covgame.targets.discovered import (
+    SeenGroups,
+    SeenLabels,
+    SeenTransitions,
+    Transition,
+    open_rows,
+)
 from covgame.targets.moves import moves_target
 from covgame.targets.requests import Listed
 from covgame.targets.target import Target
@@ -60,7 +66,7 @@ class Coverage(Run):
     def __post_init__(self) -> None:
         unknown = self.environment.model is None
         self.ways = Ways(self.source.shape.actions) if unknown else None
-        self._compared: dict[tuple[Target, int | None], Least] = {}  # the last only
+        self._compared: dict[tuple[Target, int | None], LowerBound] = {}  # the last only
         self.steps_before = 0  # steps that were counted, but not kept block by block
         self.steps_kept = 0
         self.pace = Pace(self.game)
@@ -99,7 +105,7 @@ class Coverage(Run):
     def number_of(self, episode: int) -> int:
         return episode - self.n_given
 
-    def start_from(self, given: list[Given]) -> None:
+    def start_from(self, given: list[PriorData]) -> None:
         """Count what others have collected; only what is still missing will be played."""
         if not given:
             return
@@ -146,7 +152,10 @@ class Coverage(Run):
     def uncovered(self) -> list[tuple[Row, float]]:
         """What is still missing: (row, visits), most first."""
         request = self.growth.request
-        return open_rows(self.game) if request is None else request.uncovered(self.game)
+        game = self.game
+        if request is None:
+            return open_rows(game.target, game.collected)
+        return request.uncovered(game.target, game.collected, game.counts, game.allowed)
 
     @property
     def transitions(self) -> list[tuple[Transition, float]] | None:
@@ -155,7 +164,9 @@ class Coverage(Run):
         None where the target is about something else.
         """
         request = self.growth.request
-        return request.transitions(self.game) if isinstance(request, SeenTransitions) else None
+        if not isinstance(request, SeenTransitions):
+            return None
+        return request.transitions(self.game.target, self.counts)
 
     @property
     def uncovered_transitions(self) -> list[tuple[Transition, float]]:
@@ -241,15 +252,15 @@ class Coverage(Run):
     @property
     def min_episodes(self) -> float | None:
         """phi*(target), or a lower bound on it (``min_episodes_is``); None if nobody knows."""
-        return self.least.episodes if self.least else None
+        return self.lower_bound.episodes if self.lower_bound else None
 
     @property
     def min_episodes_is(self) -> Kind | None:
         """``"exact"``, or ``"lower bound"`` where the world is large and nobody asked for more."""
-        return self.least.kind if self.least else None
+        return self.lower_bound.kind if self.lower_bound else None
 
     @property
-    def least(self) -> Least | None:
+    def lower_bound(self) -> LowerBound | None:
         """The fewest episodes that any method needs; None if the model is unknown."""
         known = self._last_compared()
         if known or self.environment.model is None or self._too_late_to_ask():
@@ -257,17 +268,17 @@ class Coverage(Run):
         if self.given and isinstance(self.growth.request, SeenTransitions):
             return None  # what visits of pairs have left of transitions is a matter of chance
         kernel, target = self.environment.model.transitions, self._to_play()
-        known = least.unasked(kernel, target, self.counts.visits, self.n_episodes)
+        known = lower_bound.default_bound(kernel, target, self.counts.visits, self.n_episodes)
         self._compared = {(self.target, None if known.kind == "exact" else self.n_episodes): known}
         return known
 
     def solve_exactly(self) -> None:
         """Have ``min_episodes`` exact, however long that takes: a linear program over all cells."""
         if self.environment.model is not None and self.min_episodes_is == "lower bound":
-            exact = least.exactly(self.environment.model.transitions, self._to_play())
+            exact = lower_bound.exact_bound(self.environment.model.transitions, self._to_play())
             self._compared = {(self.target, None): exact}
 
-    def _last_compared(self) -> Least | None:
+    def _last_compared(self) -> LowerBound | None:
         """What was computed for this target; a lower bound depends on how long was played."""
         asked = [(self.target, None), (self.target, self.n_episodes)]
         return next((self._compared[one] for one in asked if one in self._compared), None)
@@ -282,7 +293,7 @@ class Coverage(Run):
         if not (unknown and self.covered and self.n_episodes) or self._too_late_to_ask():
             return None
         learnt = replace(self.counts.kernel(), allowed=self.game.allowed)
-        return least.estimated(learnt, self._to_play(), self.counts.visits)
+        return lower_bound.estimated_bound(learnt, self._to_play(), self.counts.visits)
 
     def dearest(self, most: int = 10) -> list[tuple[Row, float]]:
         """What makes it expensive: rows and what their next visit costs, most expensive first.
@@ -290,7 +301,7 @@ class Coverage(Run):
         Empty where phi* is not known, or takes a while and nobody has asked for it.
         """
         exact = self.bound_at_hand is not None and self.min_episodes_is == "exact"
-        return self.least.found.dearest(most) if exact and self.least else []
+        return self.lower_bound.found.dearest(most) if exact and self.lower_bound else []
 
     def _to_play(self) -> Target:
         """What others have left to be played, all of it where they have collected nothing."""
@@ -334,7 +345,7 @@ class Coverage(Run):
     @property
     def is_large(self) -> bool:
         """Whether phi* takes a while."""
-        return least.is_large(self.target.shape)
+        return lower_bound.is_large(self.target.shape)
 
     @property
     def ratio(self) -> float | None:

@@ -27,8 +27,7 @@ from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
 from covgame.pac.tasks import CoverTask, PolicyTask, Task
-from covgame.runs.run import Run
-from covgame.runs.saving import recorder_for
+from covgame.runs.run import Run, recorder_for
 from covgame.signals import AtomicSection, Interruption, OneProcess
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source

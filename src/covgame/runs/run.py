@@ -1,16 +1,17 @@
 """A run: what was asked, what to play next, what was collected, and how it ended.
 
 ``cover``, ``explore`` and ``identify`` hand out tasks, one after the other, and use the counts of
-each. Covering has a single task. ``loop`` plays them with the engine for the source, and ``saving``
-writes down what there is.
+each. Covering has a single task. ``loop`` plays them with the engine for the source.
 """
 
 from __future__ import annotations
 
 import hashlib
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -19,21 +20,23 @@ import numpy.typing as npt
 from covgame.config import RunConfig
 from covgame.episodes import Block, Episode
 from covgame.errors import BadInput, CovgameError, EnvironmentFailed
-from covgame.failures import Failures
+from covgame.failures import Failure, Failures
 from covgame.game.counts import Counts
 from covgame.names import Names
 from covgame.pac.tasks import Task
 from covgame.rng import episode_seed
-from covgame.runs.given import Given
+from covgame.runs.prior_data import PriorData, write_prior_data
 from covgame.sources.counted import MOST_EPISODES
 from covgame.sources.environments import Environment
 from covgame.sources.source import Source
-from covgame.storage.folder import REPORT, RunFolder
+from covgame.sources.stepped import FailurePolicy
+from covgame.storage.folder import MODEL, NAMES, REPORT, RunFolder, fresh_folder, names_text
 from covgame.storage.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
     from covgame.storage.reading import RecordedEpisodes
+    from covgame.storage.recorder import Recorder
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "failed"]
@@ -52,7 +55,7 @@ class Run(ABC):
     n_tasks: int = field(default=0, kw_only=True)  # finished
     n_before: int = field(default=0, kw_only=True)  # their episodes
     task: Task | None = field(default=None, kw_only=True, repr=False)
-    given: list[Given] = field(default_factory=list, kw_only=True, repr=False)
+    given: list[PriorData] = field(default_factory=list, kw_only=True, repr=False)
     folder: RunFolder | None = field(default=None, kw_only=True, repr=False)
     stopped: StopReason | None = field(default=None, kw_only=True)
     failure: str | None = field(default=None, kw_only=True)  # what the environment did, or the disk
@@ -365,3 +368,83 @@ class Run(ABC):
             self.n_tasks += 1
             self.n_before += task.played
             self.task = None
+
+
+def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
+    """Create the folder of a run, with all that is needed to resume it."""
+    from covgame.mdp.files import model_text
+
+    environment, source, documents = run.environment, run.source, run.documents()
+    if environment.model is not None and not environment.by_name:
+        documents[MODEL] = model_text(environment.model)
+    names = run.names
+    if source.discovers_states:
+        names = replace(names, states=None)  # the table of states has them
+    if names.known:
+        documents[NAMES] = names_text(names)
+    about: dict[str, Any] = {
+        "environment": environment.name,
+        "horizon": environment.horizon,
+        "model": None if environment.by_name or environment.model is None else MODEL,
+        "by_name": environment.by_name,
+        **environment.spec.texts(),
+    }
+    if source.model is None:
+        about["size"] = {  # enough to read the data where the environment is not at hand
+            "states": None if source.discovers_states else source.states.size,
+            "actions": len(source.actions),
+            "plays": not source.is_driven,
+            "possible": source.states.possible,
+        }
+        about |= source.spaces() if source.keeps_observations else {}
+    given = [one.to_file() for one in run.given]
+    about |= {**run.config(), "stream": run.stream_name, "given": given}
+    config = {**about, "versions": versions()}
+    if out is not None and not str(out):
+        raise BadInput("--out names the folder of a run, and is empty; leave it out, or name one")
+    path = Path(out) if out is not None else fresh_folder(environment.name)
+    keys, states = source.state_keys, None
+    if run.given and keys is not None:
+        states = keys, source.state_labels
+    fill = partial(write_prior_data, given=run.given)
+    run.folder = RunFolder.create(path, config, documents, states, fill)
+    return run.folder
+
+
+def failure_policy_of(settings: RunConfig, folder: RunFolder | None = None) -> FailurePolicy:
+    """What to do when the environment fails, and the failures in the folder of the run."""
+    failures: list[Failure] = []
+    if folder is not None and (failures := folder.load_failures()):
+        from covgame.storage.reading import StepTables
+
+        failures = folder.load_failures(StepTables(folder).n_episodes)
+    return FailurePolicy(
+        settings.on_failure, settings.step_timeout, settings.isolate, Failures(failures)
+    )
+
+
+def recorder_for(run: Run) -> Recorder | None:
+    """What records a run, None if it has no folder."""
+    if run.folder is None:
+        return None
+    from covgame.storage.recorder import CountsRecorder, EpisodeRecorder, SimulatedRecorder
+
+    if run.by_counts:
+        return CountsRecorder(run.folder, run.arrays)
+    horizon = run.source.shape.horizon
+    if run.source.observation_space != run.folder.config.get("observation_space"):
+        raise BadInput(
+            f"{run.folder.path} keeps observations of another space than those that "
+            f"{run.environment.name} shows now"
+        )
+    if run.source.is_replayable:
+        return SimulatedRecorder(run.folder, horizon, run.n_episodes, run.arrays)
+    return EpisodeRecorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
+
+
+def versions() -> dict[str, str]:
+    """What a run was made with."""
+    from importlib.metadata import version
+
+    libraries = {name: version(name) for name in ("covgame", "numba", "numpy", "pyarrow")}
+    return {"python": platform.python_version(), **libraries}

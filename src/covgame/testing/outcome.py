@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from covgame.game.growing import Moves
 from covgame.imports import said
 from covgame.mdp.transitions import Transitions
 from covgame.planning import number
 from covgame.runs.coverage import Coverage
+from covgame.targets.moves import Moves
 from covgame.testing.asked import Asked
 from covgame.testing.machines import Found
 from covgame.testing.world import World
@@ -39,7 +40,7 @@ class Seen:
     rule: str
     led_to: str | None
     times: int
-    price: float | None = None  # sequences that one more visit takes about; None: nobody knows
+    price: float | None = None  # sequences for one more visit, about; None: unknown
 
     def __str__(self) -> str:
         return f"{self.state} / {self.rule} -> {self.led_to or 'the end'}"
@@ -105,15 +106,8 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Outcome:
-        """From ``to_dict``, also after a journey between processes."""
-        lists = {name: tuple(map(tuple, content[name])) for name in ("states", "rules", "untried")}
-        texts = {name: tuple(content[name]) for name in ("never_allowed", "notes")}
-        transitions = tuple(Seen(**one) for one in content["transitions"])
-        failures = tuple(
-            Failed(**{**one, "path": tuple(one["path"])}) for one in content["failures"]
-        )
-        known = {**lists, **texts, "transitions": transitions, "failures": failures}
-        return cls(**{**content, **known})
+        """From ``to_dict``, also when it was sent between processes."""
+        return TypeAdapter(cls).validate_python(content)
 
 
 def _price(price: float | None) -> str:

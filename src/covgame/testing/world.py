@@ -26,7 +26,7 @@ from covgame.testing.machines import (
 Shown = tuple[Any, float, bool, bool, dict[str, Any]]
 
 TRIES = 100
-"""How often a sequence is set up before nobody believes any more that it can be."""
+"""Attempts to set up a sequence."""
 
 ANOTHER_TRY = 5
 """The stream of random numbers that gives every attempt its own seed."""

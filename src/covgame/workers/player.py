@@ -6,8 +6,11 @@ episodes of the others with its next job. Copies prefer different pairs, so that
 go to the same place. Otherwise the main process plans, on what is counted and on what is expected
 of all episodes under way. Episodes are numbered in the order in which they arrive.
 
-Episodes under way at the same time know nothing of each other. Early in a run they would mostly do
-the same, so there are at most ``1 + played // PLAYED_PER_WORKER`` of them.
+Episodes under way at the same time know nothing of each other. Where there is little to do at a
+time, as early in a run, they mostly do the same. So their number is limited by a budget of lost
+episodes. An episode is lost as far as the visits it was needed for were made by others since its
+job was sent. All but one of the episodes under way may turn out to be lost, so there are never more
+of them than would use up the budget.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
+
 from covgame.engine.engines import SteppedEngine
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, PremiseBroken, StorageFailed
@@ -31,15 +36,23 @@ from covgame.rng import episode_seed
 from covgame.sources.messages import GameCopy, Job, Lost, Numbering, Outcome, Report, Stop, Team
 from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
 from covgame.sources.stepped import STREAM, seed_of_attempt
-from covgame.types import BoolArray, Policy
+from covgame.targets.target import Target
+from covgame.types import BoolArray, FloatArray, Policy
 
 SITTING = 5
 """The stream of random numbers that gives the workers of every process seeds of their own."""
 
 SECONDS_PER_LOOK = 0.1
 
-PLAYED_PER_WORKER = 6
-"""So many episodes have to be played for each further one that is under way at the same time."""
+MOST_LOST, HALF_LOST = 0.5, 3
+"""The share of its episodes that a team may lose: at most the first number, half of it with so many
+workers."""
+
+
+def loss_share(workers: int) -> float:
+    """The share of its episodes that a team of so many workers may lose."""
+    return MOST_LOST * workers / (workers + HALF_LOST)
+
 
 MESSAGE = 1e-4
 """Seconds that a job and its report cost over a pipe, both sides together."""
@@ -70,12 +83,21 @@ class _Worker:
 
 
 @dataclass
+class _Known:
+    """What was collected when a job was sent."""
+
+    target: Target
+    collected: FloatArray  # (G,)
+
+
+@dataclass
 class _Arrived:
     """A report whose outcomes are still to be told."""
 
     worker: _Worker
     copies: int  # that the worker had been sent when it played
     job: Job
+    known: _Known
     outcomes: deque[Outcome]
 
 
@@ -108,6 +130,9 @@ class TeamPlayer(SteppedEngine):
         self.workers = [_Worker(Numbering(source.states)) for _ in range(team.size)]
         self.pickled: bytes | None = None  # the game, since its target has changed
         self.jobs = self.tickets = 0
+        self.known: dict[int, _Known] = {}  # by job
+        self.first = game.counts.n_episodes  # that this process tells
+        self.lost = 0.0  # episodes since then
         self.inbox: deque[_Arrived] = deque()
         self.held: list[_Arrived] = []  # until the second look is over
 
@@ -151,7 +176,9 @@ class TeamPlayer(SteppedEngine):
     def _left(self) -> int:
         """Episodes that may be started now."""
         under_way = sum(len(job.tickets) for worker in self.workers for job in worker.jobs)
-        most = 1 + self.game.counts.n_episodes // PLAYED_PER_WORKER - under_way
+        told = self.game.counts.n_episodes - self.first
+        may_be_lost = max(0.0, loss_share(self.team.size) * told - self.lost)
+        most = 1 + int(may_be_lost) - under_way
         if self.budget is None:
             return most
         waiting = [one for arrived in [*self.inbox, *self.held] for one in arrived.outcomes]
@@ -192,6 +219,7 @@ class TeamPlayer(SteppedEngine):
             worker.numbering.agree()
         told, worker.untold = worker.untold, []
         worker.jobs.append(job)
+        self.known[job.number] = _Known(self.game.target, self.game.collected.copy())
         self.team.send(
             number,
             replace(
@@ -262,6 +290,7 @@ class TeamPlayer(SteppedEngine):
         number = self.game.counts.n_episodes
         self.observer.on_episode(self.observer.number_of(number), episode)
         self.tell(episode)
+        self._note_loss(arrived, episode)
         self.pickled = None
         self.in_flight.arrive(arrived.job.number, 1)
         for worker in self.workers:
@@ -270,6 +299,29 @@ class TeamPlayer(SteppedEngine):
                 worker.untold.append(replace(episode, observations=None))
         self.pace.measure("telling", time.perf_counter() - began)
         return episode
+
+    def _note_loss(self, arrived: _Arrived, episode: Episode) -> None:
+        """Note which share of an episode's useful visits others made after its job was sent."""
+        target, known = self.game.target, arrived.known
+        if arrived.job.second_look or not target.continues(known.target):
+            return
+        gains = self.game.gains_of(episode.cells(target.shape))
+        rows, gain = np.array([*gains], dtype=np.int64), np.array([*gains.values()])
+        asked = self.game.asked[rows]
+        rows, gain = rows[asked], gain[asked]
+        before = np.zeros(len(target))
+        before[: len(known.collected)] = known.collected
+        before[np.isinf(before)] = 0.0  # rows that were reserved then
+
+        def useful(collected: FloatArray) -> float:
+            missing = np.maximum(target.counts[rows] - collected, 0.0)
+            return float(np.minimum(gain, missing).sum())
+
+        hoped_for = useful(before[rows])
+        if hoped_for > 0:
+            self.lost += 1.0 - useful(self.game.collected[rows] - gain) / hoped_for
+        before[rows] += gain  # the next episode of the job knows of this one
+        known.target, known.collected = target, before
 
     def _hear_of(self, outcome: Failure | Stop) -> None:
         """Note a failure, as that of the episode that is told next; or stop."""
@@ -299,6 +351,7 @@ class TeamPlayer(SteppedEngine):
         """Number the states of a report, and put it behind those that arrived before."""
         worker = self.workers[number]
         job, numbering = worker.jobs.popleft(), worker.numbering
+        known = self.known.pop(job.number)
         numbering.take(report.new_states)
         for state, mask in report.masks:
             self.source.masks.show(int(numbering.of(state)), mask, self.source.shape.states)
@@ -308,7 +361,7 @@ class TeamPlayer(SteppedEngine):
             self.in_flight.arrive(job.number, len(job.tickets) - played)
         outcomes = deque(_renumbered(one, numbering) for one in report.outcomes)
         if outcomes:
-            self.inbox.append(_Arrived(worker, worker.copies, job, outcomes))
+            self.inbox.append(_Arrived(worker, worker.copies, job, known, outcomes))
 
     def _begin_again(self, number: int, lost: Lost) -> None:
         """A worker is gone: its job is tried again, what it had queued is sent again."""

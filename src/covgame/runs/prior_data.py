@@ -1,7 +1,7 @@
-"""Data that a run starts from: counted before its first episode, and kept in its folder.
+"""Data that a run starts from: counted before its first episode, and copied to its folder.
 
-Where they came from may be gone when the run is resumed or checked, so the steps are copied, in the
-columns and with the state numbers of the run itself.
+The copy has the columns and the state numbers of the run, so that the run can be resumed and
+checked when the original is gone.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ AnyData = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True)
-class From:
-    """Data to start from, and what the columns of tables are called."""
+class DataSource:
+    """Where data to start from are, and what their columns are called."""
 
     paths: tuple[str | Path, ...]
     columns: Mapping[str, str] | None = None  # our names -> theirs
 
     @classmethod
-    def of(cls, data: AnyData | None, columns: Mapping[str, str] | None = None) -> From | None:
+    def of(
+        cls, data: AnyData | None, columns: Mapping[str, str] | None = None
+    ) -> DataSource | None:
         """As a user says it: one dataset, several, or none."""
         paths = (data,) if isinstance(data, str | Path) else tuple(data or ())
         if not paths and columns:
@@ -47,8 +49,8 @@ class From:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """One dataset, as far as it counts for a run."""
+class PriorData:
+    """A dataset that a run starts from."""
 
     name: str
     steps: int
@@ -83,7 +85,7 @@ class Given:
         return {"data": self.name, "episodes": self.episodes, "steps": self.steps}
 
     def to_file(self) -> dict[str, Any]:
-        """As ``run.json`` has it."""
+        """As the configuration of a run stores it."""
         return {
             **self.to_dict(),
             "left_out": self.left_out,
@@ -94,8 +96,10 @@ class Given:
         }
 
 
-def open_given(data: From | None, environment: Environment, source: Source) -> list[Dataset]:
-    """Datasets for a run that is about to begin; states that are new to its source get numbers."""
+def open_prior_data(
+    data: DataSource | None, environment: Environment, source: Source
+) -> list[Dataset]:
+    """Datasets for a new run; states that are new to its source get numbers."""
     if data is None:
         return []
     from covgame.data.dataset import Numbering, check_different, open_data
@@ -108,10 +112,10 @@ def open_given(data: From | None, environment: Environment, source: Source) -> l
     ]
 
 
-def count_given(
+def count_prior_data(
     opened: Sequence[Dataset], environment: Environment, shape: Shape, *, stage_free: bool = False
-) -> list[Given]:
-    """What they come to; ``stage_free`` where the run does not tell stages apart."""
+) -> list[PriorData]:
+    """Count the datasets; ``stage_free`` if the run does not distinguish stages."""
     if not opened:
         return []
     from covgame.data.model_check import check_fits
@@ -124,10 +128,10 @@ def count_given(
     return given
 
 
-def _given(data: Dataset, shape: Shape, *, stage_free: bool) -> Given:
+def _given(data: Dataset, shape: Shape, *, stage_free: bool) -> PriorData:
     counts = data.counts(shape, pooled=stage_free, stage_free=stage_free)
     _check_unchanged(data, int(counts.visits.sum()))
-    return Given(
+    return PriorData(
         data.name,
         data.n_steps,
         counts,
@@ -144,14 +148,14 @@ def _given(data: Dataset, shape: Shape, *, stage_free: bool) -> Given:
 
 
 def _check_unchanged(data: Dataset, steps: int) -> None:
-    """Data are read several times; somebody may be writing them."""
+    """Data are read several times, and another process may be writing them."""
     if steps != data.n_steps:
         raise BadInput(
             f"{data.name} has changed while it was read; wait until it is complete, or make a copy"
         )
 
 
-def write_given(folder: RunFolder, given: Sequence[Given]) -> None:
+def write_prior_data(folder: RunFolder, given: Sequence[PriorData]) -> None:
     """Copy the steps into the folder of a run, each dataset to a folder of its own."""
     from covgame.data.dataset import place_of
 
@@ -167,7 +171,7 @@ def write_given(folder: RunFolder, given: Sequence[Given]) -> None:
 
 
 def _remove_copies(folder: Path) -> None:
-    """What a run has copied that never began; other files there are none of ours."""
+    """Remove the copies of a run that never began, and no other files."""
     for place in folder.glob("[0-9][0-9]*"):
         for copy in (*place.glob("part-*.parquet"), *place.glob(".part-*.draft")):
             remove(copy)
@@ -185,8 +189,10 @@ def _write(place: Path, batches: Iterator[Steps]) -> int:
     return total
 
 
-def load_given(folder: RunFolder, shape: Shape, *, stage_free: bool = False) -> list[Given]:
-    """The datasets that a run has started from, counted once more."""
+def load_prior_data(
+    folder: RunFolder, shape: Shape, *, stage_free: bool = False
+) -> list[PriorData]:
+    """The datasets that a run started from, counted again."""
     from covgame.storage.config import GivenFile
 
     listed = folder.config.get("given") or []
@@ -197,7 +203,7 @@ def load_given(folder: RunFolder, shape: Shape, *, stage_free: bool = False) -> 
     ]
 
 
-def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool) -> Given:
+def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool) -> PriorData:
     from covgame.storage.reading import RecordedEpisodes
 
     recorded, steps = RecordedEpisodes(place, shape, open_ends=True), 0
@@ -210,7 +216,7 @@ def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool) ->
             f"{place} holds {counts.n_episodes:,} episodes of {steps:,} steps, and the run started "
             f"from {said.episodes:,} of {said.steps:,}; put it back from a copy"
         )
-    return Given(
+    return PriorData(
         said.data,
         steps,
         counts,

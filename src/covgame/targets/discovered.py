@@ -1,28 +1,26 @@
-"""What is asked for of all that was seen: rows, groups, transitions, states by their labels.
+"""Targets over what is seen during a run: rows, groups, transitions, states by their labels.
 
-Each of these turns what a game has counted into its next target. Nothing else decides that, so that
-a run that is resumed, or whose episodes are counted again, asks for the same.
+Each class turns what was counted into the next target. Nothing else decides it, so a run that is
+resumed, or whose episodes are counted again, asks for the same.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AnySet
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from covgame.errors import BadInput, Row
-from covgame.game.counts import Counts
-from covgame.game.game import Game
-from covgame.targets.groups import Grouped
-from covgame.targets.moves import PossibleMoves, pair_rows
-from covgame.targets.requests import ListedRow, Uniform
+from covgame.targets.moves import Moves, PossibleMoves, TransitionCounts, pair_rows
+from covgame.targets.requests import Grouped, ListedRow, Uniform
 from covgame.targets.target import Target, row_numbers
 from covgame.types import ANY, END, BoolArray, BoolHS, FloatArray, IntArray, Shape
 
-LeftOut = set[tuple[int, ...]]
 Transition = tuple[int, int, int | None]
 """(state, action, next state), None for the end of an episode."""
 
@@ -30,53 +28,79 @@ TRIES = 10
 """While a state of a list has not appeared, every action of all others is tried so often."""
 
 
-class Growing(Protocol):
-    """A target over what is seen on the way."""
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What was seen of a world so far."""
+
+    counts: TransitionCounts
+    places: BoolHS  # (H, S), or (1, S) for any stage: where some episode was
+    allowed: BoolArray | None = None  # (S, A), None: all actions
+    left_out: AnySet[tuple[int, ...]] = frozenset()  # rows that are not asked for
 
     @property
+    def pairs(self) -> IntArray:
+        """The allowed actions of the states that were seen, as s A + a."""
+        anywhere: BoolArray = np.logical_or.reduce(self.places, axis=0)
+        allowed = _allowed(self.allowed, self.places.shape[1], self.counts.shape.actions)
+        return np.flatnonzero((anywhere[:, None] & allowed).ravel())
+
+
+class DiscoveredTarget(ABC):
+    """A target over what is seen during a run."""
+
+    @property
+    @abstractmethod
     def stage_free(self) -> bool:
-        """Whether whatever is asked for may be visited at any stage."""
-        ...
+        """Whether every row may be visited at any stage."""
+
+    @abstractmethod
+    def grown(self, target: Target, seen: Seen) -> Target:
+        """The next target after ``target``, for what was seen."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """As the configuration of a run stores it."""
 
     @property
     def reserves(self) -> bool:
         """Whether rows can be reserved, so that they are asked for once their state is seen.
 
-        Where not, rows are added between two episodes.
+        Otherwise rows are added between two episodes.
         """
-        ...
+        return False
 
     def reserved(self, shape: Shape) -> Target:
         """The rows of all states that there is room for; those of the first states come first."""
-        ...
+        return no_rows(shape)
 
-    def check(self) -> None:
-        """Raise ``BadInput`` if it cannot grow, for want of something."""
-        ...
+    def check(self) -> None:  # noqa: B027 (most need nothing)
+        """Raise ``BadInput`` if it lacks something that it needs to grow."""
 
-    def outdated(self, game: Game) -> bool:
-        """Whether counts alone, without news of states, change what is asked for."""
-        ...
+    def outdated(self, target: Target, counts: TransitionCounts) -> bool:
+        """Whether counts alone, without new states, change the target."""
+        del target, counts
+        return False
 
-    def grown(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        """The target for the (stage, state) that were seen."""
-        ...
+    def resized(self, target: Target, seen: Seen) -> Target:
+        """The target before anything new is added, when memory has to grow."""
+        del seen
+        return target
 
-    def resized(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        """The target before anything new is taken up, when memory has to grow."""
-        ...
+    def soonest(self, target: Target, counts: TransitionCounts) -> int | None:
+        """The fewest further episodes after which it can be covered, where that is known."""
+        del target, counts
+        return None
 
-    def soonest(self, game: Game) -> int | None:
-        """No sooner than after so many more episodes can it be covered, where that is known."""
-        ...
-
-    def uncovered(self, game: Game) -> list[tuple[Row, float]]:
+    def uncovered(
+        self,
+        target: Target,
+        collected: FloatArray,
+        counts: TransitionCounts,
+        allowed: BoolArray | None = None,
+    ) -> list[tuple[Row, float]]:
         """What is still missing: (row, visits), most first."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a manifest has it."""
-        ...
+        del counts, allowed
+        return open_rows(target, collected)
 
 
 def no_rows(shape: Shape) -> Target:
@@ -84,40 +108,15 @@ def no_rows(shape: Shape) -> Target:
     return Target.of_rows(shape, np.zeros((0, 3), dtype=np.int64), np.zeros(0))
 
 
-def open_rows(game: Game) -> list[tuple[Row, float]]:
-    """The rows of a game's target that lack visits, most first."""
-    missing = np.maximum(game.target.counts - game.collected, 0.0)
+def open_rows(target: Target, collected: FloatArray) -> list[tuple[Row, float]]:
+    """The rows of a target that lack visits, most first."""
+    missing = np.maximum(target.counts - collected, 0.0)
     order = np.argsort(-missing, kind="stable")[: np.count_nonzero(missing)]
-    return list(zip(game.target.as_rows(order), missing[order].tolist(), strict=True))
-
-
-class _ByStates:
-    """What changes only when new states are seen."""
-
-    @property
-    def reserves(self) -> bool:
-        return False
-
-    def reserved(self, shape: Shape) -> Target:
-        return no_rows(shape)
-
-    def check(self) -> None:
-        return
-
-    def outdated(self, game: Game) -> bool:
-        del game
-        return False
-
-    def soonest(self, game: Game) -> int | None:
-        del game
-        return None
-
-    def uncovered(self, game: Game) -> list[tuple[Row, float]]:
-        return open_rows(game)
+    return list(zip(target.as_rows(order), missing[order].tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
-class SeenRows(_ByStates):
+class SeenRows(DiscoveredTarget):
     """Every cell, pair or state that was seen, each as often."""
 
     request: Uniform
@@ -137,13 +136,19 @@ class SeenRows(_ByStates):
         rows = self.request.rows(everywhere, every)
         return Target.of_rows(shape, rows, np.full(len(rows), self.request.count))
 
-    def grown(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        target = _without_forbidden(game)
-        wanted = self.request.rows(seen, _allowed(game, seen.shape[1]))
-        left_out = np.array(sorted(without), dtype=np.int64).reshape(-1, 3)
-        known = row_numbers(target.shape, np.concatenate([target.rows, left_out]))
-        rows = wanted[~_are_among(row_numbers(target.shape, wanted), known)]
-        return target.with_more(target.shape.states, rows, np.full(len(rows), self.request.count))
+    def grown(self, target: Target, seen: Seen) -> Target:
+        shape, actions = target.shape, target.shape.actions
+        # Episodes that are counted again do not say what was forbidden; that shows later.
+        _, state, action = target.rows.T
+        allowed = _allowed(seen.allowed, shape.states, actions)
+        target = target.keep((action == ANY) | allowed[state, action])
+        wanted = self.request.rows(
+            seen.places, _allowed(seen.allowed, seen.places.shape[1], actions)
+        )
+        left_out = np.array(sorted(seen.left_out), dtype=np.int64).reshape(-1, 3)
+        known = row_numbers(shape, np.concatenate([target.rows, left_out]))
+        rows = wanted[~_are_among(row_numbers(shape, wanted), known)]
+        return target.with_more(shape.states, rows, np.full(len(rows), self.request.count))
 
     resized = grown
 
@@ -152,13 +157,13 @@ class SeenRows(_ByStates):
 
 
 @dataclass(frozen=True, eq=False)
-class SeenGroups(_ByStates):
+class SeenGroups(DiscoveredTarget):
     """Every value that a function has had on the pairs that were seen.
 
     Every pair is tried a few times as well, in search of values that have not come up yet.
     """
 
-    groups: Grouped | None  # None: the function was not handed over again
+    groups: Grouped | None  # None: the function was not passed again
     count: float
     tries: int
     stage_free = True
@@ -170,55 +175,20 @@ class SeenGroups(_ByStates):
                 "made it has; go on there, by covgame.resume(path, target=covgame.groups(...))"
             )
 
-    def grown(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        del without
+    def grown(self, target: Target, seen: Seen) -> Target:
         self.check()
         assert self.groups is not None  # noqa: S101 - checked just before
-        pairs = _seen_pairs(game, seen)
-        shape = game.target.shape
-        target = self.groups.on_pairs(shape, pairs, game.target.groups)
-        rows = pair_rows(shape.actions, pairs)
+        shape = target.shape
+        target = self.groups.on_pairs(shape, seen.pairs, target.groups)
+        rows = pair_rows(shape.actions, seen.pairs)
         return target.with_more(shape.states, rows, np.full(len(rows), float(self.tries)))
-
-    def resized(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        del seen, without
-        return game.target
 
     def to_dict(self) -> dict[str, Any]:
         return {"count": self.count, "per": "group", "tries": self.tries}
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
-    """How often transitions were seen, sorted by pair and next state."""
-
-    pair: IntArray
-    successor: IntArray
-    times: IntArray
-
-    @classmethod
-    def of(cls, counts: Counts, wanted: PossibleMoves | None = None) -> Moves:
-        """All that were seen at any stage; or those that are ``wanted``, seen or not."""
-        row, successor, times = counts.table.listed(0, len(counts.table))
-        pairs, width = counts.shape.pairs, counts.shape.states + 1
-        key, place = np.unique((row % pairs) * width + successor + 1, return_inverse=True)
-        total = np.bincount(place, times, minlength=len(key)).astype(np.int64)
-        if wanted is not None:
-            asked = wanted.pair * width + wanted.successor + 1
-            at = np.minimum(np.searchsorted(key, asked), max(len(key) - 1, 0))
-            seen = key[at] == asked if len(key) else np.zeros(len(asked), dtype=np.bool_)
-            total = np.where(seen, total[at] if len(key) else 0, 0)
-            key = asked
-        return cls(key // width, key % width - 1, total)
-
-    def missing(self, count: float) -> FloatArray:
-        """The visits that each lacks."""
-        missing: FloatArray = np.maximum(count - self.times.astype(np.float64), 0.0)
-        return missing
-
-
-@dataclass(frozen=True, eq=False)
-class SeenTransitions:
+class SeenTransitions(DiscoveredTarget):
     """Every (state, action, next state), each as often.
 
     On a known model the transitions that can happen are ``wanted``; elsewhere those that were seen,
@@ -235,40 +205,28 @@ class SeenTransitions:
     def stage_free(self) -> bool:
         return self.last_step
 
-    @property
-    def reserves(self) -> bool:
-        return False
-
-    def reserved(self, shape: Shape) -> Target:
-        return no_rows(shape)
-
-    def check(self) -> None:
-        return
-
     def first(self, shape: Shape) -> Target:
         """The target before the first episode."""
-        pairs = np.zeros(0, dtype=np.int64) if self.wanted is None else np.unique(self.wanted.pair)
         empty = replace(no_rows(shape), last_stage=self.last_step)
-        return self._asking(empty, Counts(shape, pooled=True), pairs)
+        if self.wanted is None or not self.count:
+            return empty
+        pairs, moves = np.unique(self.wanted.pair, return_counts=True)
+        visits = moves.astype(np.float64) * math.ceil(self.count)  # a visit shows one transition
+        return replace(empty, rows=pair_rows(shape.actions, pairs), counts=visits)
 
-    def outdated(self, game: Game) -> bool:
-        now = self._asking(game.target, game.counts, _pairs_of(game.target))
-        return not np.array_equal(now.counts, game.target.counts)
+    def outdated(self, target: Target, counts: TransitionCounts) -> bool:
+        now = self._asking(target, counts, _pairs_of(target))
+        return not np.array_equal(now.counts, target.counts)
 
-    def grown(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        del without
-        known = _pairs_of(game.target)
+    def grown(self, target: Target, seen: Seen) -> Target:
+        known = _pairs_of(target)
         if self.wanted is None:
-            fresh = _seen_pairs(game, seen)
+            fresh = seen.pairs
             still = known[np.isin(known, fresh)]
             known = np.concatenate([still, fresh[~np.isin(fresh, known)]])
-        return self._asking(game.target, game.counts, known)
+        return self._asking(target, seen.counts, known)
 
-    def resized(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        del seen, without
-        return game.target
-
-    def _asking(self, target: Target, counts: Counts, pairs: IntArray) -> Target:
+    def _asking(self, target: Target, counts: TransitionCounts, pairs: IntArray) -> Target:
         """The target with a row for each of these pairs."""
         rows = pair_rows(target.shape.actions, pairs)
         visits = self._visits(counts, pairs)
@@ -276,7 +234,7 @@ class SeenTransitions:
             rows, visits = rows[:0], visits[:0]
         return replace(target, rows=rows, counts=visits)
 
-    def _visits(self, counts: Counts, pairs: IntArray) -> FloatArray:
+    def _visits(self, counts: TransitionCounts, pairs: IntArray) -> FloatArray:
         """The visits of pairs after which their transitions should have been seen."""
         moves = Moves.of(counts, self.wanted)
         place = _places(moves.pair, pairs)
@@ -298,35 +256,44 @@ class SeenTransitions:
         least = np.bincount(place, np.ceil(lacking), minlength=len(known))
         return np.where(known == 0, math.ceil(self.count), least)
 
-    def soonest(self, game: Game) -> int | None:
+    def soonest(self, target: Target, counts: TransitionCounts) -> int | None:
         """A step shows one transition, and an episode has H steps."""
-        return math.ceil(float(self._lacking(game).sum()) / game.target.shape.horizon)
+        return math.ceil(float(self._lacking(target, counts).sum()) / target.shape.horizon)
 
-    def uncovered(self, game: Game) -> list[tuple[Row, float]]:
+    def uncovered(
+        self,
+        target: Target,
+        collected: FloatArray,
+        counts: TransitionCounts,
+        allowed: BoolArray | None = None,
+    ) -> list[tuple[Row, float]]:
         """Per pair: the fewest visits after which its transitions can all be there."""
-        missing = self._lacking(game)
+        del collected, allowed
+        missing = self._lacking(target, counts)
         order = np.argsort(-missing, kind="stable")[: np.count_nonzero(missing)]
-        return list(zip(game.target.as_rows(order), missing[order].tolist(), strict=True))
+        return list(zip(target.as_rows(order), missing[order].tolist(), strict=True))
 
-    def _lacking(self, game: Game) -> FloatArray:
-        pairs, moves = _pairs_of(game.target), Moves.of(game.counts, self.wanted)
+    def _lacking(self, target: Target, counts: TransitionCounts) -> FloatArray:
+        pairs, moves = _pairs_of(target), Moves.of(counts, self.wanted)
         place = _places(moves.pair, pairs)
         mine = place >= 0
         known = np.bincount(place[mine], minlength=len(pairs))
         return self._least(place[mine], moves.missing(self.count)[mine], known)
 
-    def transitions(self, game: Game) -> list[tuple[Transition, float]]:
+    def transitions(
+        self, target: Target, counts: TransitionCounts
+    ) -> list[tuple[Transition, float]]:
         """Every transition that is asked for, and the visits that it lacks, most first."""
-        moves, actions = Moves.of(game.counts, self.wanted), game.target.shape.actions
-        mine = np.isin(moves.pair, _pairs_of(game.target))
+        moves, actions = Moves.of(counts, self.wanted), target.shape.actions
         missing = moves.missing(self.count)
         order = np.argsort(-missing, kind="stable")
+        order = order[np.isin(moves.pair[order], _pairs_of(target))]
         return [
             ((*divmod(pair, actions), None if successor == END else successor), lacks)
             for pair, successor, lacks in zip(
-                moves.pair[order][mine[order]].tolist(),
-                moves.successor[order][mine[order]].tolist(),
-                missing[order][mine[order]].tolist(),
+                moves.pair[order].tolist(),
+                moves.successor[order].tolist(),
+                missing[order].tolist(),
                 strict=True,
             )
         ]
@@ -336,7 +303,7 @@ class SeenTransitions:
 
 
 @dataclass(frozen=True, eq=False)
-class SeenLabels(_ByStates):
+class SeenLabels(DiscoveredTarget):
     """Rows whose states are known by label, and wait until a state with that label appears.
 
     While one waits, every action of all states that were seen is tried ``TRIES`` times.
@@ -365,33 +332,37 @@ class SeenLabels(_ByStates):
             if s in numbers
         }
 
-    def grown(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        known = set(np.flatnonzero(np.logical_or.reduce(seen, axis=0)).tolist())
+    def grown(self, target: Target, seen: Seen) -> Target:
+        known = set(np.flatnonzero(np.logical_or.reduce(seen.places, axis=0)).tolist())
         asked = {row: count for row, count in self.found().items() if row[1] in known}
         if len(asked) < len(self.rows):
-            tried = pair_rows(game.target.shape.actions, _seen_pairs(game, seen))
+            tried = pair_rows(target.shape.actions, seen.pairs)
             for row in map(tuple, tried.tolist()):
                 asked[row] = max(asked.get(row, 0.0), float(TRIES))
-        asked = {row: count for row, count in asked.items() if row not in without}
+        asked = {row: count for row, count in asked.items() if row not in seen.left_out}
         rows = np.array(list(asked), dtype=np.int64).reshape(-1, 3)
-        return Target.of_rows(game.target.shape, rows, np.array(list(asked.values())))
+        return Target.of_rows(target.shape, rows, np.array(list(asked.values())))
 
-    def resized(self, game: Game, seen: BoolHS, without: LeftOut) -> Target:
-        del seen, without
-        return game.target
-
-    def uncovered(self, game: Game) -> list[tuple[Row, float]]:
+    def uncovered(
+        self,
+        target: Target,
+        collected: FloatArray,
+        counts: TransitionCounts,
+        allowed: BoolArray | None = None,
+    ) -> list[tuple[Row, float]]:
         """What was listed and lacks visits; what never appeared lacks them all."""
-        visits = game.counts.visits
+        del collected
+        visits, actions = counts.visits, target.shape.actions
         missing: list[tuple[Row, float]] = []
         for (h, s, a), count in self.found().items():
-            if a != ANY and s < visits.shape[1] and not _allowed(game, s + 1)[s, a]:
-                continue
-            stages = slice(None) if h == ANY else h
-            actions = slice(None) if a == ANY else a
-            there = visits[stages, s, actions].sum() if s < visits.shape[1] else 0
+            there: IntArray | int = 0
+            if s < visits.shape[1]:
+                if a != ANY and not _allowed(allowed, s + 1, actions)[s, a]:
+                    continue
+                stages = slice(None) if h == ANY else h
+                there = visits[stages, s, slice(None) if a == ANY else a]
             row = (None if h == ANY else h, s, None if a == ANY else a)
-            missing.append((row, max(0.0, count - float(there))))
+            missing.append((row, max(0.0, count - float(np.sum(there)))))
         missing += [((h, s, None if a is None else int(a)), n) for h, s, a, n in self.waiting()]
         return sorted((one for one in missing if one[1] > 0), key=lambda one: -one[1])
 
@@ -426,20 +397,6 @@ def _pairs_of(target: Target) -> IntArray:
     return pairs
 
 
-def _seen_pairs(game: Game, seen: BoolHS) -> IntArray:
-    """The allowed actions of the states that were seen."""
-    anywhere: BoolArray = np.logical_or.reduce(seen, axis=0)
-    return np.flatnonzero((anywhere[:, None] & _allowed(game, seen.shape[1])).ravel())
-
-
-def _without_forbidden(game: Game) -> Target:
-    """Episodes that are counted again do not say what was forbidden; that shows later."""
-    _, state, action = game.target.rows.T
-    allowed = _allowed(game, game.target.shape.states)
-    return game.target.keep((action == ANY) | allowed[state, action])
-
-
-def _allowed(game: Game, states: int) -> BoolArray:
-    if game.allowed is None:
-        return np.ones((states, game.target.shape.actions), dtype=np.bool_)
-    return game.allowed[:states]
+def _allowed(allowed: BoolArray | None, states: int, actions: int) -> BoolArray:
+    """(S, A), for so many states; where nothing is forbidden, everything."""
+    return np.ones((states, actions), dtype=np.bool_) if allowed is None else allowed[:states]

@@ -23,17 +23,16 @@ from covgame.names import label_of
 from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
 from covgame.runs.loop import save_answer
-from covgame.runs.opening import take_up
-from covgame.runs.refusals import check_has_folder
-from covgame.runs.saving import create_folder, recorder_for
+from covgame.runs.resume import Passed, open_for_resume
+from covgame.runs.run import create_folder, recorder_for
+from covgame.runs.validation import check_has_folder
 from covgame.sources.environments import Environment
 from covgame.sources.maps import AnyMap, MappedStates, state_map
 from covgame.sources.objects import HANDED_OVER, StateActionSpec
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import AbsentStepper, plain_actions
 from covgame.storage.folder import DATABASE
-from covgame.targets.groups import Grouped
-from covgame.targets.requests import Request
+from covgame.targets.requests import Grouped, Request
 from covgame.targets.target import Target
 from covgame.types import END, Policy
 
@@ -140,7 +139,7 @@ class Driver:
         environment = self._environment(states)
         if out is not None and (Path(out) / DATABASE).exists():
             groups = target if isinstance(target, Grouped) else None
-            run = take_up(out, {}, env=environment, target=groups)
+            run = open_for_resume(out, {}, Passed(env=environment, target=groups))
             if not isinstance(run, Coverage):
                 raise BadInput(f"{out} is no run of cover")
             run.environment.require_playable()

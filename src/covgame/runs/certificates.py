@@ -1,4 +1,4 @@
-"""What a run claims, as the certificate in its folder says it."""
+"""Certificates: what a run of ``explore`` or ``identify`` claims, as its folder stores it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ import numpy as np
 
 from covgame.game.counts import Counts
 from covgame.pac.certified import Certified, CertifiedExploration, CertifiedIdentification
-from covgame.pac.error_bounds import (
-    BestPolicyGap,
-)
-from covgame.pac.mixtures import Structure
 from covgame.storage.folder import CERTIFICATE, RunFolder
-from covgame.types import Policy
 
 FORMAT = "covgame-certificate/1"
 
 
 def data_hash(counts: Counts) -> str:
     """What was seen, in a form that does not depend on files or order."""
-    listed = np.column_stack(counts.table.listed(0, len(counts.table)))
+    listed = np.column_stack(counts.transitions())
     listed = listed[np.lexsort((listed[:, 1], listed[:, 0]))]
     digest = hashlib.sha256()
     for array in (counts.visits, counts.starts, listed):
@@ -35,18 +30,6 @@ def write_certificate(folder: RunFolder, content: dict[str, Any]) -> None:
     """Put a certificate into the folder of a run."""
     text = json.dumps({"format": FORMAT, **content}, indent=1, allow_nan=False) + "\n"
     folder.write_document(CERTIFICATE, text)
-
-
-def describe_structure(structure: Structure) -> dict[str, Any]:
-    """What was taken as known, as JSON."""
-    start, allowed = structure.known_start, structure.allowed
-    return {
-        "can_end": structure.can_end,
-        "most_successors": structure.most_successors,
-        "known_start": None if start is None else start.tolist(),
-        "allowed": None if allowed is None else allowed.tolist(),
-        "same_rewards": structure.same_rewards,
-    }
 
 
 def reward_free_claim(learner: CertifiedExploration) -> dict[str, Any]:
@@ -65,39 +48,41 @@ def best_policy_claim(learner: CertifiedIdentification) -> dict[str, Any]:
     """The content of a best-policy certificate."""
     certificate = learner.certificate
     lower, policy = certificate.candidate
-    earned = certificate.range
+    earned, validation = certificate.range, certificate.validation
+    if validation is not None and validation.policy is not policy:
+        validation = None  # the claim does not rest on it
     return {
         "claim": "best-policy",
         "says": "the policy's value is at least lower, and no policy's is above upper",
         "numbers": {"gap": certificate.gap, "lower": lower, "upper": certificate.upper},
         "policy": policy.to_list(),
-        "validation": _describe_validation(certificate, policy),
+        "validation": validation
+        and {
+            "attempt": validation.attempt,
+            "first_episode": validation.first_episode,
+            "episodes": validation.episodes,
+        },
         "rewards": {"low": earned.low, "high": earned.high, "return_high": earned.return_high},
         **_about(learner),
     }
 
 
-def _describe_validation(certificate: BestPolicyGap, policy: Policy) -> dict[str, int] | None:
-    """Which episodes were played to validate the policy, if the claim rests on them."""
-    found = certificate.validation
-    if found is None or found.policy is not policy:
-        return None
-    return {
-        "attempt": found.attempt,
-        "first_episode": found.first_episode,
-        "episodes": found.episodes,
-    }
-
-
 def _about(learner: Certified) -> dict[str, Any]:
-    counts = learner.counts
+    counts, structure = learner.counts, learner.structure
+    start, allowed = structure.known_start, structure.allowed
     return {
         "epsilon": learner.epsilon,
         "delta": learner.delta,
         "shape": list(counts.shape.hsa),
         "pooled": counts.pooled,
         "stages": learner.stages,
-        "structure": describe_structure(learner.structure),
+        "structure": {
+            "can_end": structure.can_end,
+            "most_successors": structure.most_successors,
+            "known_start": None if start is None else start.tolist(),
+            "allowed": None if allowed is None else allowed.tolist(),
+            "same_rewards": structure.same_rewards,
+        },
         "episodes": counts.n_episodes,
         "data": data_hash(counts),
     }

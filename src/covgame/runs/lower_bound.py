@@ -1,4 +1,4 @@
-"""The fewest episodes that anybody needs on average: what a run is compared with."""
+"""The fewest episodes that any method needs on average: what a run is compared with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from covgame.types import FloatHSA, IntArray, Shape
 Kind = Literal["exact", "lower bound"]
 
 LARGE = 5_000
-"""Up to so many cells phi* is solved for unasked, by all methods if need be."""
+"""Up to so many cells phi* is computed by default, by all methods if need be."""
 
 EPISODES_A_ROUND = 16
 """Elsewhere a round is played for so many episodes of the run, which took at least as long.
@@ -36,51 +36,53 @@ VISITS_OF_AN_ESTIMATE = 5
 
 
 @dataclass(frozen=True)
-class Least:
+class LowerBound:
     """How many episodes any method that always covers needs on average."""
 
-    episodes: float  # certified: nobody needs fewer
+    episodes: float  # certified: no method needs fewer
     kind: Kind
     attained: float  # some policy needs no more
     found: MinFlow = field(repr=False)  # with prices that prove the one, and a policy the other
 
     @classmethod
-    def of(cls, found: MinFlow) -> Least:
+    def of(cls, found: MinFlow) -> LowerBound:
         """Exact if the two bounds agree to a thousandth."""
         kind: Kind = "exact" if found.is_exact else "lower bound"
         return cls(found.lower, kind, found.upper, found)
 
 
-def exactly(transitions: Transitions, target: Target) -> Least:
+def exact_bound(transitions: Transitions, target: Target) -> LowerBound:
     """phi* itself, however long it takes; a lower bound if it cannot be computed."""
-    return Least.of(min_flow(transitions, target))
+    return LowerBound.of(min_flow(transitions, target))
 
 
-def cheaply(
+def quick_bound(
     transitions: Transitions, target: Target, visits: FloatHSA | IntArray, episodes: int
-) -> Least:
+) -> LowerBound:
     """A certified lower bound, for no more work than a run of so many episodes took."""
     rounds = min(ROUNDS, episodes // EPISODES_A_ROUND)
-    return Least.of(cheap_bounds(transitions, target, rounds, visits))
+    return LowerBound.of(cheap_bounds(transitions, target, rounds, visits))
 
 
-def unasked(
+def default_bound(
     transitions: Transitions, target: Target, visits: FloatHSA | IntArray, episodes: int
-) -> Least:
-    """phi* where it takes a second or two, and the best bound at hand elsewhere."""
+) -> LowerBound:
+    """phi* where it takes a second or two, elsewhere the best bound that is quickly computed."""
     solve = quick_min_flow if is_large(transitions.shape) else min_flow
     try:
         found = solve(transitions, target)
     except SolverFailed:
         found = None
     if found is not None and found.is_exact:
-        return Least.of(found)
-    known = cheaply(transitions, target, visits, episodes)
-    return known if found is None else Least.of(known.found.combined(found))
+        return LowerBound.of(found)
+    known = quick_bound(transitions, target, visits, episodes)
+    return known if found is None else LowerBound.of(known.found.combined(found))
 
 
-def estimated(learnt: Transitions, target: Target, visits: FloatHSA | IntArray) -> float | None:
-    """About phi*, if the world is what was learnt of it; None where little was, or work is much."""
+def estimated_bound(
+    learnt: Transitions, target: Target, visits: FloatHSA | IntArray
+) -> float | None:
+    """An estimate of phi* on the learnt model; None if too little was learnt or it takes long."""
     if target.counts.min(initial=np.inf) < VISITS_OF_AN_ESTIMATE:
         return None
     if learnt.shape.cells * ROUNDS_OF_AN_ESTIMATE > WORK_OF_AN_ESTIMATE:

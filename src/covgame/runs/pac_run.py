@@ -1,4 +1,4 @@
-"""Runs whose algorithm hands out tasks until it has seen enough."""
+"""Runs of ``explore`` and ``identify``, whose algorithms hand out tasks until they can stop."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from covgame.pac.certified import Certified, CertifiedExploration, CertifiedIden
 from covgame.pac.forecast import Forecast
 from covgame.pac.homogeneity import Parting
 from covgame.pac.learnt import LearntModel
-from covgame.pac.principle import Conclusion
+from covgame.pac.pce import ProportionalCoverage
+from covgame.pac.principle import Conclusion, ImplicitElimination
 from covgame.pac.tasks import CoverTask, PhaseReport, Task
 from covgame.rng import episode_seed
-from covgame.runs.algorithms import Explorer, Identifier
-from covgame.runs.claims import best_policy_claim, reward_free_claim, write_certificate
-from covgame.runs.given import Given
+from covgame.runs.certificates import best_policy_claim, reward_free_claim, write_certificate
+from covgame.runs.prior_data import PriorData
 from covgame.runs.run import Arrays, Run, StopReason
 from covgame.storage.folder import CERTIFICATE
 from covgame.storage.state import counts_arrays, game_arrays, restore_counts, restore_game
 from covgame.targets.target import Target
 from covgame.types import Policy
+
+Explorer = ProportionalCoverage | CertifiedExploration
+Identifier = ImplicitElimination | CertifiedIdentification
 
 TASKS = 3
 """The stream of random numbers that gives every task its own seed."""
@@ -121,14 +124,14 @@ class LearningRun(Run):
     def claim(self) -> dict[str, Any] | None:
         """What the data prove so far, as a certificate; the paper's algorithms have none."""
 
-    def start_from(self, given: list[Given]) -> None:
+    def start_from(self, given: list[PriorData]) -> None:
         """Count what others have collected before the first round."""
         self.given = given
         for one in given:
             self._check_paid(one)
             self.algorithm.start_from(one.counts, cut_short=one.cut_short)
 
-    def _check_paid(self, given: Given) -> None:
+    def _check_paid(self, given: PriorData) -> None:
         """Bounds on the best policy rest on what steps may pay."""
         if not isinstance(self.algorithm, CertifiedIdentification):
             return

@@ -1,11 +1,10 @@
-"""What a target means on data: on the model where it is known, on what was seen elsewhere."""
+"""What data lack of a target."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -13,41 +12,24 @@ from covgame.arrays import sum_by_index
 from covgame.data.combined_counts import CombinedCounts
 from covgame.data.dataset import Dataset
 from covgame.errors import BadInput
-from covgame.game.growing import Moves
 from covgame.memory import require_room
 from covgame.names import Names
-from covgame.planning import resolve_target
+from covgame.planning import world_of
 from covgame.sources.environments import Environment
-from covgame.targets.groups import Grouped
-from covgame.targets.moves import PossibleMoves, pair_rows, possible_moves
-from covgame.targets.reaching import check_reachable
-from covgame.targets.requests import (
-    CellCounts,
-    Listed,
-    Request,
-    Uniform,
-    parse_request,
-)
+from covgame.targets.discovered import Seen, SeenGroups
+from covgame.targets.moves import Moves, PossibleMoves, pair_rows, possible_moves
+from covgame.targets.requests import CellCounts, Listed, Request, Uniform
+from covgame.targets.resolve import World, resolve
 from covgame.targets.target import Target
 from covgame.types import FloatArray, IntArray, Shape
 
-AnyTarget = Request | Target | str | Path
-DEFAULT_TARGET = "uniform:10/pair"
 
-
-def as_request(target: AnyTarget | None) -> Request | Target:
-    """What somebody asked for, read if it is text."""
-    if target is None:
-        return parse_request(DEFAULT_TARGET)
-    return parse_request(str(target)) if isinstance(target, str | Path) else target
-
-
-def world_of(
+def size_of(
     datasets: Sequence[Dataset], environment: Environment | None, request: Request | Target
 ) -> tuple[Shape, Names]:
-    """How large the world is that data and target are about, and what its parts are called.
+    """How large the world is that data and target are about, and its names.
 
-    Where only data say how many states there are, a target may name others: nobody has seen them.
+    Where only data say how many states there are, a target may name further states.
     """
     horizon = max(one.horizon for one in datasets)
     states = max(one.n_states for one in datasets)
@@ -65,7 +47,7 @@ def world_of(
 
 
 def _most_names(datasets: Sequence[Dataset]) -> Names:
-    """Of several datasets, the names of whichever knows most of them."""
+    """The most complete names among several datasets."""
     every = [one.names for one in datasets]
     states = max((one.states for one in every), key=lambda names: len(names or ()))
     actions = max((one.actions for one in every), key=lambda names: len(names or ()))
@@ -94,7 +76,7 @@ def _listed_world(listed: Listed, shape: Shape, names: Names) -> tuple[Shape, Na
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Shortfall:
     """A target on data, and what the data lack of it."""
 
     target: Target
@@ -103,48 +85,35 @@ class Asked:
     moves: Moves | None = None
     lacking: FloatArray | None = None  # (moves,), how often each transition is missing
 
-    def still_open(self) -> IntArray:
+    def open_rows(self) -> IntArray:
         """The rows that lack something, most first."""
         order: IntArray = np.argsort(-self.missing, kind="stable")
         return order[: np.count_nonzero(self.missing)]
 
 
-def ask_of(evidence: CombinedCounts, request: Request | Target) -> Asked:
-    """What was asked for, and how much of it is missing."""
+def shortfall_of(combined: CombinedCounts, request: Request | Target) -> Shortfall:
+    """How much of a target is missing; without a known model it is about what was seen."""
     if isinstance(request, Uniform) and request.per == "transition":
-        return _transitions(evidence, request.count)
-    target = _resolved(evidence, request)
-    collected = target.collected(evidence.apart.visits)
-    missing = np.maximum(target.counts - collected, 0.0)
-    return Asked(target, missing, missing)
-
-
-def _resolved(evidence: CombinedCounts, request: Request | Target) -> Target:
-    environment, model, shape = evidence.environment, evidence.model, evidence.shape
+        return _of_transitions(combined, request.count)
+    environment, model = combined.environment, combined.model
     if environment is not None and model is not None:
-        target = resolve_target(request, model, last_step=environment.opener is not None)
-        check_reachable(target, model.transitions)
-        return target
-    if isinstance(request, Uniform):
-        rows = request.rows(evidence.seen, evidence.allowed)
-        return Target.of_rows(shape, rows, np.full(len(rows), float(request.count)))
-    if isinstance(request, Listed):
-        return request.on(shape, evidence.names)
-    if isinstance(request, Grouped):
-        anywhere = np.logical_or.reduce(evidence.seen, axis=0)
-        pairs = np.flatnonzero(np.repeat(anywhere, shape.actions))
-        return request.named(evidence.names).on_pairs(shape, pairs)
-    if isinstance(request, Target):
-        if request.shape != shape:
-            raise BadInput(f"the target is for {request.shape}, the data are about {shape}")
-        return request
-    return request.resolve(evidence.kernel)
+        world = world_of(environment)
+    else:
+        world = World("the data", combined.shape, combined.names, learnt=lambda: combined.kernel)
+    resolved = resolve(request, world)
+    target, discovered = resolved.target, resolved.discovered
+    if discovered is not None:
+        if isinstance(discovered, SeenGroups):
+            discovered = SeenGroups(discovered.groups, discovered.count, tries=0)
+        target = discovered.grown(target, Seen(combined.apart, combined.seen))
+    missing = np.maximum(target.counts - target.collected(combined.apart.visits), 0.0)
+    return Shortfall(target, missing, missing)
 
 
-def _transitions(evidence: CombinedCounts, count: float) -> Asked:
+def _of_transitions(combined: CombinedCounts, count: float) -> Shortfall:
     """Every transition that can happen, or was seen; and every action of what was seen."""
-    environment, model, shape = evidence.environment, evidence.model, evidence.shape
-    counts = evidence.apart
+    environment, model, shape = combined.environment, combined.model, combined.shape
+    counts = combined.apart
     wanted: PossibleMoves | None = None
     last_step = True
     if environment is not None and model is not None:
@@ -153,7 +122,7 @@ def _transitions(evidence: CombinedCounts, count: float) -> Asked:
     moves = Moves.of(counts, wanted)
     lacking = moves.missing(count)
     if wanted is None:
-        anywhere = np.logical_or.reduce(evidence.seen, axis=0)
+        anywhere = np.logical_or.reduce(combined.seen, axis=0)
         pairs = np.flatnonzero(np.repeat(anywhere, shape.actions))
     else:
         pairs = np.unique(wanted.pair)
@@ -172,7 +141,7 @@ def _transitions(evidence: CombinedCounts, count: float) -> Asked:
     target = Target(
         shape, pair_rows(shape.actions, pairs)[asked], whole[asked], last_stage=last_step
     )
-    return Asked(target, least[asked], more[asked], moves, lacking)
+    return Shortfall(target, least[asked], more[asked], moves, lacking)
 
 
 def _chances(moves: Moves, wanted: PossibleMoves | None, pairs: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Refuse runs that cannot work: sources that do not fit the options, runs that would never end."""
+"""Refuse runs that cannot work: sources that do not fit the options, or too many episodes."""
 
 from __future__ import annotations
 
@@ -67,22 +67,20 @@ def check_has_confidence_sets(environment: Environment, source: Source) -> None:
         )
     if environment.model is not None:
         return
-    if environment.absent is None and _shows_masks(source):
+    if environment.absent is not None:
+        return
+    try:
+        shows_masks = source.shows_masks()
+    except EnvironmentFailed:  # the first episode fails as well, and the run reports it
+        return
+    if shows_masks:
         raise BadInput(
             f"{environment.name} forbids actions and has no table to say which; only cover plays it"
         )
 
 
-def _shows_masks(source: Source) -> bool:
-    """Not where it fails: its first episode will, and the run then says so."""
-    try:
-        return source.shows_masks()
-    except EnvironmentFailed:
-        return False
-
-
 def check_possible(run: Run, forecast: Forecast, *, force: bool) -> None:
-    """Refuse what would not end in a lifetime, with the number and what to do instead."""
+    """Refuse a run of too many episodes; the message has the number and what to do instead."""
     needed = forecast.episodes
     parts = ", ".join(f"{need.part}: {number(need.episodes)}" for need in forecast.needs)
     said = f"this needs at least {number(needed)} episodes on average ({parts})"
