@@ -254,11 +254,13 @@ def resolve_again(
         listed: The rows that it stored.
         world: The same world again.
         groups: The function of its groups, which is not stored.
-        moves: The transitions that can happen, where they are known.
+        moves: The transitions that can happen, if not those of the world's table.
     """
     if stored is None:
         return Resolved(listed.on(world.shape))
     if stored.per == "transition":
+        if moves is None and world.transitions is not None:
+            moves = possible_moves(world.transitions, last_step=world.shows_last_step)
         pairs = [s * world.shape.actions + a for _, s, a, _ in listed.rows]  # type: ignore[operator]
         asked = None if moves is None else moves.of_pairs(np.array(pairs, dtype=np.int64))
         return _of_transitions(stored.count, world, asked)
