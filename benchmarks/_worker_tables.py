@@ -61,6 +61,22 @@ def _count(row: dict[str, Any], name: str) -> str:
     return f"{row[name]:.0f} ± {row[f'error {name}']:.1f}"
 
 
+def worker_long() -> str:
+    """Episodes and virtual time in deterministic worlds with long episodes."""
+    rows = [
+        [
+            f"`{row['world']}`" if ":" in row["world"] else row["world"],
+            str(row["stages"]),
+            f"{row['episodes 1']:.0f}",
+            *(f"{row[f'episodes {n}'] / row['episodes 1']:.2f}" for n in (2, 8)),
+            *(f"{row['time 1'] / row[f'time {n}']:.2f}" for n in (2, 8)),
+        ]
+        for row in _results.read("workers")["long"]
+    ]
+    head = ["world", "stages", "one worker", "two", "eight", "speed-up with two", "with eight"]
+    return table(head, rows)
+
+
 def worker_rates() -> str:
     """Episodes a second, and how many times those of one worker."""
     found = _results.read("workers")["rates"]
@@ -138,6 +154,7 @@ def _seconds(value: float) -> str:
 TABLES = {
     "worker_plans": worker_plans,
     "worker_pairs": worker_pairs,
+    "worker_long": worker_long,
     "worker_rates": worker_rates,
     "throughput": throughput,
     "plan_costs": plan_costs,

@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks import _results
 from covgame.config import CoverConfig
+from covgame.engine.engines import SimulatedEngine
 from covgame.flow.cheap_bounds import cheap_bounds
 from covgame.flow.min_flow import dual_bound, min_flow
 from covgame.game.presets import configured_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import CompiledPlayer
 from covgame.runs.lower_bound import estimated_bound, quick_bound
 from covgame.sources.environments import as_environment
 from covgame.sources.simulated import SimulatedSource
@@ -54,7 +54,7 @@ def play(model: TabularMDP, target: Target, *, averaging: bool) -> tuple[Any, Fl
         SETTINGS, target, stationary=model.transitions.stationary, stage_free=target.stage_free
     )
     most = 1 if averaging else 1_000
-    player = CompiledPlayer(game, SimulatedSource(model, SETTINGS.seed), most=most, record=False)
+    player = SimulatedEngine(game, SimulatedSource(model, SETTINGS.seed), most=most, record=False)
     average = np.zeros(len(target))
     began = time.perf_counter()
     while not game.covered:

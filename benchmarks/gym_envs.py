@@ -17,7 +17,7 @@ import covgame as cg
 from benchmarks import _results
 from covgame.config import CoverConfig
 from covgame.runs.cover import start
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.sources.stepped import SteppedSource
 from covgame.sources.steppers import Step, Stepper
 

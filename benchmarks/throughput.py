@@ -20,8 +20,8 @@ from benchmarks._throughput_model import Plant, forecast, workers_worth_having
 from benchmarks._virtual import VirtualTeam, absent
 from benchmarks.comparison.measures import world
 from benchmarks.workers import HORIZON
+from covgame.engine.compiled import CompiledGame
 from covgame.game.presets import default_game
-from covgame.players.compiled import CompiledGame
 from covgame.targets.requests import parse_request
 from covgame.workers.player import TeamPlayer
 

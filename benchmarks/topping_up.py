@@ -16,10 +16,10 @@ import numpy as np
 import covgame as cg
 from benchmarks import _results
 from covgame.config import CoverConfig
+from covgame.engine.engines import SimulatedPolicyEngine
 from covgame.game.counts import Counts
-from covgame.players.policies import PolicyCompiled
 from covgame.runs.cover import start
-from covgame.runs.playing import to_the_end
+from covgame.runs.loop import to_the_end
 from covgame.runs.prior_data import PriorData
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import Policy
@@ -47,7 +47,7 @@ def given(kind: str, env: str, target: str, episodes: int, seed: int) -> list[Pr
         settings = CoverConfig(seed=seed, max_episodes=episodes, stage_dependent=True)
         counts.include(to_the_end(start(env, target, settings)).counts)
     else:
-        player = PolicyCompiled(
+        player = SimulatedPolicyEngine(
             Policy.uniform(model.shape),
             counts,
             SimulatedSource(model, seed),

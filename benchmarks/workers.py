@@ -1,10 +1,12 @@
 """What workers cost in episodes, and what they save in time.
 
-    python3 dev.py bench workers [--only plans|pairs|rates] [--engine local|ray] [--quick]
+    python3 dev.py bench workers [--only plans|pairs|long|rates] [--engine local|ray] [--quick]
 
 Plans: episodes over phi* with K workers in virtual time (exact on any machine), with plans that
-count on what is under way beside naive ones. Rates: episodes a second with N processes, on
-environments that sleep or compute for a given time at every step.
+count on what is under way beside naive ones. Pairs: the same where workers plan. Long: episodes and
+virtual time until every pair is covered, in deterministic worlds with long episodes whose states
+are discovered. Rates: episodes a second with N processes, on environments that sleep or compute for
+a given time at every step.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from typing import Any
 import numpy as np
 
 import covgame as cg
-from benchmarks import _results
-from benchmarks._virtual import VirtualTeam, absent, episodes_to_cover
+from benchmarks import _results, long_episodes
+from benchmarks._virtual import VirtualTeam, absent, discover_and_cover, episodes_to_cover
 from benchmarks.comparison.measures import priced, world
+from benchmarks.long_episodes import model_of
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import SimulatedEngine
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import FloatArray
@@ -48,6 +52,15 @@ PAIRS = [
     ("doublechain:length=15,horizon=20", 50),
 ]
 PAIR_TEAMS = [1, 8, 64]
+LONG = ["text adventure", "grid 40 x 40", "digraph, 300 nodes"]
+"""Worlds of ``bench long_episodes``, and others:"""
+
+FURTHER = [
+    "grid:rows=30,columns=30,horizon=150,slip=0",
+    "maze:rows=15,columns=15,horizon=150,seed=3",
+    "digraph:nodes=600,actions=4,horizon=100,seed=1",
+]
+LONG_TEAMS, LONG_SEEDS = [1, 2, 8], 4
 WORKERS = [1, 2, 4, 8]
 STEPS = [(100, "no"), (1_000, "no"), (10_000, "no"), (100, "yes"), (1_000, "yes")]
 SECONDS = 4.0
@@ -101,10 +114,34 @@ def fixed(env: str, visits: int, seeds: int) -> dict[str, Any]:
     return row
 
 
+def long(name: str, model: TabularMDP, seeds: int) -> dict[str, Any]:
+    """Episodes and virtual time of teams that discover the states, every pair once."""
+    row: dict[str, Any] = {"world": name, "stages": model.shape.horizon, "seeds": seeds}
+    for size in LONG_TEAMS:
+        found = [
+            discover_and_cover(model, "uniform:1/pair", size, seed)
+            for seed in range(seeds if size > 1 else 1)
+        ]
+        row[f"episodes {size}"], row[f"time {size}"] = np.array(found).mean(axis=0).tolist()
+        row[f"most episodes {size}"] = max(episodes for episodes, _ in found)
+    return row
+
+
+def measure_long(*, quick: bool) -> list[dict[str, Any]]:
+    """Deterministic worlds with long episodes."""
+    if quick:
+        return [said(long(FURTHER[1], world(FURTHER[1]), 1))]
+    models = {one.name: model_of(one) for one in long_episodes.WORLDS if one.name in LONG}
+    models |= {env: world(env) for env in FURTHER}
+    return [said(long(name, model, LONG_SEEDS)) for name, model in models.items()]
+
+
 def alone_to_cover(model: TabularMDP, target: Target, seed: int) -> int:
     """How many episodes a single process needs, which plans within episodes."""
     game = default_game(target, pooled=model.transitions.stationary)
-    player = WaitingPlayer(game, SimulatedSource(model, seed), most=1_000, record=False)
+    player = SimulatedEngine(
+        game, SimulatedSource(model, seed), most=1_000, record=False, waits=True
+    )
     while not game.covered:
         player.play(1_000)
     return game.counts.n_episodes
@@ -174,14 +211,17 @@ def main() -> None:
     """Plans, pairs, then rates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="little of everything, not saved")
-    parser.add_argument("--only", choices=["plans", "pairs", "rates"])
+    parser.add_argument("--only", choices=["plans", "pairs", "long", "rates"])
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
     asked = parser.parse_args()
     CompiledGame.waits = True  # times are those of compiled code
-    found: dict[str, list[dict[str, Any]]] = {"plans": [], "pairs": [], "rates": [], "paces": []}
+    found: dict[str, list[dict[str, Any]]]
+    found = {"plans": [], "pairs": [], "long": [], "rates": [], "paces": []}
     if asked.only in (None, "pairs"):
         pairs, seeds = (PAIRS[:1], 1) if asked.quick else (PAIRS, PAIR_SEEDS)
         found["pairs"] = [said(fixed(*one, seeds)) for one in pairs]
+    if asked.only in (None, "long"):
+        found["long"] = measure_long(quick=asked.quick)
     if asked.only in (None, "plans"):
         found["plans"] = measure_plans(quick=asked.quick)
     if asked.only in (None, "rates"):

@@ -38,8 +38,8 @@ MAY_IMPORT = {
     "pac": BASE | {"mdp", "targets", "flow", "game", "kernels"},
     "sources": BASE | {"mdp", "targets", "game", "kernels"},
     "baselines": BASE | {"mdp", "targets", "flow", "game", "kernels", "pac", "sources"},
-    "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines"},
-    "workers": BASE | {"game", "sources", "players"},
+    "engine": BASE | {"mdp", "targets", "game", "kernels", "sources"},
+    "workers": BASE | {"targets", "game", "sources", "engine"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "storage": BASE | {"game", "targets"},
     "data": BASE
@@ -56,7 +56,7 @@ MAY_IMPORT = {
         "report",
     },
     "runs": BASE
-    | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "storage", "planning"}
+    | {"mdp", "targets", "flow", "game", "pac", "sources", "engine", "storage", "planning"}
     | {"report", "data", "workers"},
     "report": BASE
     | {"planning", "runs", "data", "mdp", "targets", "flow", "game", "storage", "sources"},

@@ -17,7 +17,7 @@ from covgame.errors import BadInput, UnreachableTarget
 from covgame.game.progress import progress_of
 from covgame.mdp.files import save_model
 from covgame.runs.cover import start
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.runs.resume import load, resume
 from covgame.runs.run import create_folder
 from covgame.storage import episodes as shard_files

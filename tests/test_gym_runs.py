@@ -11,11 +11,11 @@ import pytest
 
 import covgame as cg
 from covgame.config import CoverConfig
+from covgame.engine.compiled import CompiledGame
 from covgame.errors import BadInput, UnknownModel
 from covgame.game.counts import Counts
 from covgame.game.presets import configured_game
 from covgame.mdp import dp
-from covgame.players.compiled import CompiledGame
 from covgame.runs.resume import resume
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.stepped import SteppedSource
@@ -89,11 +89,11 @@ def test_what_is_forbidden_is_never_planned(preset: Any) -> None:
     allowed = np.array([[True, True], [False, True], [True, True], [True, False]])
     game = configured_game(CoverConfig(preset=preset), target, stationary=True)
     game.allowed = allowed
-    compiled, source = CompiledGame(game), SimulatedSource(world, 0)
+    compiled, source = CompiledGame(game, incremental=False), SimulatedSource(world, 0)
     for number in range(30):
         policy = game.ask()
         assert np.take_along_axis(allowed[None], policy.table[:, :, None], axis=2).all()
-        np.testing.assert_array_equal(compiled.ask().table, policy.table)
+        np.testing.assert_array_equal(compiled.ask().begin(0).table, policy.table)
         compiled.tell(source.play(policy, number))
 
 

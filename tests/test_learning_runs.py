@@ -16,7 +16,7 @@ from covgame.config import LearnConfig
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.runs import learn as learning
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.runs.run import create_folder
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape

@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import long_episodes
 
 import covgame as cg
+from covgame.baselines.nearest_untried import NearestUntried
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import SimulatedEngine
 from covgame.game import counts as counting
 from covgame.game import game as game_module
 from covgame.game import lookahead, size
@@ -21,14 +25,12 @@ from covgame.game.presets import default_game
 from covgame.game.successors import SuccessorTable
 from covgame.kernels import layout
 from covgame.mdp import dp
-from covgame.players.compiled import CompiledGame, WaitingPlayer
-from covgame.players.following import FollowingGame
-from covgame.players.plain import PlainGame
 from covgame.sources import stepped
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.state import game_arrays
-from covgame.targets.requests import parse_request
+from covgame.targets.requests import parse_request, uniform
 from covgame.types import Policy, Shape
+from tests.long_worlds import maze
 from tests.rundb import arrays_of, set_arrays, spoil_arrays
 from tests.test_cli import covgame
 
@@ -81,7 +83,9 @@ def test_compiled_blocks_are_the_readable_game(
     name: str, text: str, incremental: bool, read: dict[tuple[str, str], Game]
 ) -> None:
     game, source = new_game(name, text)
-    player = WaitingPlayer(game, source, most=64, record=False, incremental=incremental)
+    player = SimulatedEngine(
+        game, source, most=64, record=False, incremental=incremental, waits=True
+    )
     while not game.covered:
         player.play(64)
     same(game, readable(name, text, read))
@@ -92,7 +96,7 @@ def test_games_played_elsewhere_are_the_readable_game(
     name: str, text: str, read: dict[tuple[str, str], Game]
 ) -> None:
     game, source = new_game(name, text)
-    inner = FollowingGame(game)
+    inner = CompiledGame(game)
     while not game.covered:
         inner.tell(source.play(inner.ask(), game.counts.n_episodes, inner.revise))
     same(game, readable(name, text, read))
@@ -103,7 +107,7 @@ def test_games_played_elsewhere_are_the_readable_game(
 def test_a_second_look_is_the_same_in_compiled_code(name: str, looks: int) -> None:
     """Episodes that go on after everything is covered, and some that begin so."""
     (game, source), (mirror, _) = (new_game(name, "uniform:1/pair") for _ in range(2))
-    inner = FollowingGame(game)
+    inner = CompiledGame(game)
     game.looks_again = mirror.looks_again = True
     looked, more = 0, 0
     while more < looks:
@@ -205,8 +209,9 @@ def test_a_world_that_grows_beyond_that(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(lookahead, "MAX_PLANNED", 20 * 256)
     monkeypatch.setattr(stepped, "FIRST_ROOM", 16)
     games = []
-    for kind in (FollowingGame, PlainGame):
-        monkeypatch.setattr("covgame.players.stepped.following_game", kind)
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr("covgame.engine.engines.compiled_game", lambda game, **_: game)
         run = cg.cover(cg.make(lambda: Corridor(200), 90), "uniform:3/pair", max_episodes=40)
         games.append(run.game)
     assert games[0].counts.shape.states == 256
@@ -236,6 +241,7 @@ def test_bonuses_along_a_path_are_bounded(horizon: int) -> None:
     harmonic = float((1 / np.arange(1, horizon)).sum())
     assert value(RangeAwareOptimism(visit_bonus=0.5)) < 0.5 * harmonic
     assert value(RangeAwareOptimism(b=1.0, visit_bonus=0.5)) == pytest.approx(0.5 * harmonic)
+    assert value(RangeAwareOptimism(visit_bonus=0.1)) < 1.0
 
 
 def test_the_numbers_of_the_bonus() -> None:
@@ -245,9 +251,21 @@ def test_the_numbers_of_the_bonus() -> None:
     assert optimism.bonus_at(100) == pytest.approx((0.01, 0.00005))
     assert RangeAwareOptimism().bonus_at(33) == (0.03, 0.03)
     game, _ = new_game(WORLDS[0], "uniform:1/pair")
-    assert game.planner.optimism.visit_bonus == 0.5  # type: ignore[attr-defined]
+    assert game.planner.optimism.visit_bonus == 0.1  # type: ignore[attr-defined]
     game, _ = new_game(WORLDS[0], "uniform:1")
     assert game.planner.optimism.visit_bonus == np.inf  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("side", "horizon", "seed"), [(8, 40, 3), (9, 50, 1)])
+def test_pairs_that_only_the_last_stages_can_visit(side: int, horizon: int, seed: int) -> None:
+    """A maze larger than an episode: bonuses must not delay the way to its farthest pairs."""
+    model = maze(side, horizon, seed=seed)
+    pairs = len(uniform(1, "pair").resolve(model.transitions))
+    nearest = long_episodes.explore(NearestUntried, model, pairs, 1, 0, 100)
+    discovered = long_episodes.cover_class(model, pairs, 1, 0, 100)
+    assert nearest.covered_after is not None
+    assert discovered.covered_after is not None
+    assert discovered.covered_after <= nearest.covered_after + 1
 
 
 def test_a_policy_with_fewer_rows_than_stages() -> None:
@@ -275,7 +293,7 @@ def test_a_plan_takes_as_much_time_whatever_the_horizon() -> None:
     planned = []
     for horizon in (60, 6_000):
         game, source = new_game(f"grid:rows=6,columns=6,horizon={horizon}", "uniform:3/pair")
-        inner = FollowingGame(game)
+        inner = CompiledGame(game)
         steps = 0
         while not game.covered:
             episode = source.play(inner.ask(), game.counts.n_episodes, inner.revise)
@@ -479,13 +497,15 @@ def test_compiled_games_take_the_same_routes(slip: float) -> None:
         game.tell(source.play(game.ask(), game.counts.n_episodes, revise))
     assert routes > 50
     followed, source = known_grid(slip)
-    inner = FollowingGame(followed)
+    inner = CompiledGame(followed)
     while not followed.covered and followed.counts.n_episodes < 2:
         inner.tell(source.play(inner.ask(), followed.counts.n_episodes, inner.revise))
     same(game, followed)
     for incremental in (True, False):
         other, source = known_grid(slip)
-        player = WaitingPlayer(other, source, most=2, record=False, incremental=incremental)
+        player = SimulatedEngine(
+            other, source, most=2, record=False, incremental=incremental, waits=True
+        )
         player.play(2)
         same(game, other)
 

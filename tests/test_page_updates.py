@@ -20,7 +20,7 @@ from covgame.report import html
 from covgame.report.html import PageUpdates
 from covgame.runs.cover import start
 from covgame.runs.learn import start as start_learning
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.runs.run import Run
 from tests.pages import data_in
 

@@ -231,18 +231,18 @@ def test_a_second_signal_prints_the_answer_of_the_files(place: Path) -> None:
     script = """
 import signal
 from covgame.cli.main import run
-from covgame.players.stepped import SteppedPlayer
+from covgame.engine.engines import SteppedEngine
 
-tell = SteppedPlayer._tell
+tell = SteppedEngine._tell
 
 def told(self, episode, **how):
     tell(self, episode, **how)
     if self.game.counts.n_episodes == 7:
-        SteppedPlayer._tell = tell
+        SteppedEngine._tell = tell
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-SteppedPlayer._tell = told
+SteppedEngine._tell = told
 run()
 """
     path = os.pathsep.join([str(place), *sys.path])

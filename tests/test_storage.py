@@ -23,7 +23,7 @@ import pytest
 import covgame as cg
 from covgame.data.dataset import open_data
 from covgame.errors import BadInput, CovgameWarning, StorageFailed
-from covgame.runs.playing import to_the_end
+from covgame.runs.loop import to_the_end
 from covgame.runs.resume import open_for_resume
 from covgame.storage import database, files, folder
 from covgame.storage.database import Writer
@@ -558,3 +558,14 @@ def test_the_command_says_what_is_no_run(tmp_path: Path) -> None:
     done = covgame("resume", "nothing", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "run.db cannot be read (file is not a database)" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere all names are UTF-8")
+@pytest.mark.filterwarnings("ignore:.*surrogates not allowed")
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    path, table = tmp_path / os.fsdecode(b"r\xff"), tmp_path / os.fsdecode(b"t\xff.csv")
+    whole = cg.cover(Door, "uniform:5/pair", out=path)
+    assert cg.certify(path).episodes == whole.n_episodes
+    assert cg.export(path, to="csv", out=str(table)).episodes == whole.n_episodes
+    for data in (path, path / "episodes", table):
+        assert open_data(data).n_episodes == whole.n_episodes

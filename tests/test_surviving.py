@@ -12,7 +12,7 @@ import pytest
 
 import covgame as cg
 from covgame.config import CoverConfig
-from covgame.players.stepped import SteppedPlayer
+from covgame.engine.engines import SteppedEngine
 from covgame.runs.cover import start
 from covgame.runs.resume import load, resume
 from covgame.sources.stepped import SteppedSource
@@ -271,13 +271,13 @@ def test_what_was_seen_just_before_a_stop_is_asked_for_after_it() -> None:
     house = House()
     run = start(own(house, horizon=2), "uniform:300", CoverConfig())
     assert isinstance(run.source, SteppedSource)
-    SteppedPlayer(run.game, run.source, run.growth).play(201)
+    SteppedEngine(run.game, run.source, run.growth).play(201)
     house.door = True
-    stopped = SteppedPlayer(run.game, run.source, run.growth)
+    stopped = SteppedEngine(run.game, run.source, run.growth)
     stopped.play(1)
     while not run.counts.visits[1, 1].any():
         stopped.play(1)
-    again = SteppedPlayer(run.game, run.source, run.growth)
+    again = SteppedEngine(run.game, run.source, run.growth)
     while not run.covered:
         again.play(100)
     assert run.counts.visits[1, 1].min() >= 300

@@ -19,7 +19,7 @@ from covgame.report import progress as watching
 from covgame.report.progress import ProgressView, progress_view
 from covgame.runs.cover import start
 from covgame.runs.learn import start as start_learning
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.runs.resume import Passed, open_for_resume
 from covgame.runs.run import Run
 from tests.rundb import drop_arrays

@@ -274,7 +274,7 @@ def test_workers_plan_on_copies_that_hear_of_all_episodes() -> None:
     assert not isinstance(source, cg.SimulatedSource)
     player = TeamPlayer(run.game, source, run.growth, team, each=1)
     most = 0
-    while not player._over():
+    while not player.is_over():
         player.play(1)
         may_be_lost = loss_share(3) * run.game.counts.n_episodes - player.lost
         assert len(team.waiting) <= 1 + max(0.0, may_be_lost)
@@ -538,17 +538,17 @@ def test_ray_is_tried_again_and_not_for_ever() -> None:
 
 
 def test_draws_differ_only_where_nobody_was() -> None:
-    from covgame.game.batches import UnderWay
+    from covgame.game.in_flight import PoliciesInFlight
 
     env = "doublechain:length=4,horizon=5"
     target, _ = priced(env, "uniform:3")
     game = cg.default_game(target, pooled=True)
-    under_way = UnderWay(game)
-    tables = [under_way.plan(ticket, 1).table for ticket in range(3)]
+    in_flight = PoliciesInFlight(game)
+    tables = [in_flight.plan(ticket, 1).table for ticket in range(3)]
     assert (tables[1] != tables[2]).any()
     source = cg.SimulatedSource(world(env), 0)
     episode = game.tell(source.play(game.ask(), 0)).episode
-    again = UnderWay(game)
+    again = PoliciesInFlight(game)
     first, second = (again.plan(ticket, 1).table for ticket in (5, 6))
     known = np.unique(episode.state)
     assert (first[:, known] == game.ask().table[:, known]).all()

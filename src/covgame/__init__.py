@@ -25,15 +25,16 @@ if _typing.TYPE_CHECKING:
         UnknownModel,
         UnreachableTarget,
     )
+    from covgame.flow.floor import Floor
     from covgame.game.adversary import Adversary, AdversaryState
     from covgame.game.counts import Counts
+    from covgame.game.custom_players import Peer
     from covgame.game.game import EpisodeSource, Game, Round, rounds
-    from covgame.game.own import Peer
     from covgame.game.planner import Planner
     from covgame.game.presets import default_game, paper_game
     from covgame.mdp.model import TabularMDP
     from covgame.pac.learnt import LearntModel
-    from covgame.planning import Plan, functionals, plan
+    from covgame.planning import Plan, floor, functionals, plan
     from covgame.runs.certify import Checked, certify
     from covgame.runs.cover import cover
     from covgame.runs.coverage import Coverage
@@ -71,6 +72,7 @@ __all__ = [
     "EpisodeSource",
     "Exploration",
     "Exported",
+    "Floor",
     "Game",
     "Identification",
     "LearnConfig",
@@ -100,6 +102,7 @@ __all__ = [
     "default_game",
     "explore",
     "export",
+    "floor",
     "functionals",
     "groups",
     "identify",
@@ -127,12 +130,13 @@ _HOMES = {
     "covgame.game.adversary": "Adversary AdversaryState",
     "covgame.game.counts": "Counts",
     "covgame.game.game": "EpisodeSource Game Round rounds",
-    "covgame.game.own": "Peer",
+    "covgame.game.custom_players": "Peer",
     "covgame.game.planner": "Planner",
     "covgame.game.presets": "default_game paper_game",
     "covgame.mdp.model": "TabularMDP",
     "covgame.pac.learnt": "LearntModel",
-    "covgame.planning": "Plan functionals plan",
+    "covgame.flow.floor": "Floor",
+    "covgame.planning": "Plan floor functionals plan",
     "covgame.runs.certify": "Checked certify",
     "covgame.runs.cover": "cover",
     "covgame.runs.coverage": "Coverage",

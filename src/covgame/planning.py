@@ -15,7 +15,9 @@ from covgame import signals
 from covgame.errors import BadInput, OutOfTime, Row
 from covgame.flow import functionals as complexity
 from covgame.flow import measures
+from covgame.flow.alternatives import WorldClass
 from covgame.flow.cheap_bounds import cheap_bounds
+from covgame.flow.floor import Floor, FloorTask, learning_floor
 from covgame.flow.functionals import Functionals
 from covgame.flow.min_flow import MinFlow, min_flow
 from covgame.mdp import dp
@@ -288,6 +290,75 @@ def functionals(env: Any, *, epsilon: float, horizon: int | None = None) -> Func
         raise BadInput(f"epsilon is a positive number (1e-12 to 1e12), not {epsilon!r}")
     model = as_environment(env, horizon).require_model("its functionals")
     return complexity.functionals(model.transitions, model.rewards, float(epsilon))
+
+
+def floor(
+    env: Any,
+    *,
+    epsilon: float,
+    task: FloorTask = "identify",
+    delta: float = 0.1,
+    horizon: int | None = None,
+    stage_dependent: bool = False,
+) -> Floor:
+    """The episodes that every method needs on average that learns and also proves its answer.
+
+    Methods are compared that return what ``identify`` and ``explore`` return: a policy with an
+    interval of width epsilon that contains both its value and the best one, or a model that is
+    right within epsilon / 2 about the value of every policy for every reward in [0, 1]; with
+    probability 1 - delta, whatever the world. See docs/floor.md.
+
+    Args:
+        env: As in ``covgame.plan``. Rewards are taken as 0 or 1, drawn with the mean of the table
+            and apart from the next state, as simulated episodes have them.
+        epsilon: The precision, in units of the return.
+        task: ``"identify"`` or ``"explore"``.
+        delta: The probability with which an answer may be wrong, below 0.5.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+        stage_dependent: Also count worlds whose stages differ, where those of ``env`` are alike.
+
+    Returns:
+        The floor: ``floor.episodes``, ``floor.alternatives`` (worlds that data have to tell apart
+        from this one) and ``floor.multipliers``, with which backward induction proves it.
+
+    Raises:
+        UnknownModel: There is no transition table.
+        TooLarge: The world is too large to search for alternatives.
+
+    Example:
+        >>> import covgame as cg
+        >>> 20 < cg.floor("garnet:states=4,actions=2,horizon=4", epsilon=0.4).episodes < 30
+        True
+    """
+    model = as_environment(env, horizon).require_model("its floor")
+    pooled = model.transitions.stationary and not stage_dependent
+    if task not in ("identify", "explore"):
+        raise BadInput(f"the task is 'identify' or 'explore', not {task!r}")
+    return learning_floor(world_class(model, task, pooled=pooled), task, epsilon, delta)
+
+
+def world_class(
+    model: TabularMDP, task: FloorTask, *, pooled: bool, new_outcomes: bool = True
+) -> WorldClass:
+    """The worlds that a method has to be right about, around a known one."""
+    if task == "identify" and not has_unit_rewards(model):
+        low, high = float(model.rewards.min()), float(model.rewards.max())
+        raise BadInput(
+            f"the floor of identify is for mean rewards in [0, 1], not from {low:g} to {high:g}"
+        )
+    return WorldClass(
+        model.transitions,
+        model.rewards,
+        stationary=pooled,
+        same_rewards=pooled and len(model.stage_rewards) == 1,
+        changes_rewards=task == "identify",
+        new_outcomes=new_outcomes,
+    )
+
+
+def has_unit_rewards(model: TabularMDP) -> bool:
+    """Whether all mean rewards lie in [0, 1]."""
+    return bool((model.rewards >= 0).all() and (model.rewards <= 1).all())
 
 
 def world_of(environment: Environment, source: Source | None = None) -> World:

@@ -53,7 +53,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_lookahead.py::test_the_depth_by_hand",
     ),
     "game/progress.py": ("test_progress.py",),
-    "game/batches.py": ("test_progress.py",),
+    "game/in_flight.py": ("test_progress.py",),
     "game/*": (
         "test_tiny_games.py::test_asked_and_told",
         "test_tiny_games.py::test_rounds_by_counts",
@@ -61,6 +61,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_counts.py",
     ),
     "flow/functionals.py": ("test_functionals.py",),
+    "flow/floor.py": ("test_floor.py",),
+    "flow/alternatives.py": ("test_floor.py",),
     "flow/pedel.py": ("test_functionals.py",),
     "flow/near_optimal.py": ("test_near_optimal.py", "test_functionals.py"),
     "flow/active.py": ("test_near_optimal.py", *PAPER),
@@ -85,6 +87,13 @@ TOO_LONG = {
     "test_a_game_by_counts_ends_covered",
     "test_lazy_play_covers",
     "test_a_batch_of_one_is_exact_play",
+    "test_the_command",
+    "test_pooled_floors_of_a_command",
+    "test_rewards_outside_the_unit_interval",
+    "test_what_is_refused",
+    "test_runs_take_more_than_the_floor",
+    "test_no_floor_beside_what_it_is_not_about",
+    "test_floors_of_the_table",
 }
 """Tests that take seconds without the compiler, or start processes."""
 
@@ -129,6 +138,11 @@ QUICK = [
     ("game/presets.py", "delta / 2, scale", "delta, scale"),
     ("game/planner.py", "self.path_bonus / stages_left)", "self.path_bonus)"),
     ("flow/polytope.py", "value.append(-probability)", "value.append(probability)"),
+    ("flow/floor.py", "(1 - 2 * delta) * log((1 - delta) / delta)", "log((1 - delta) / delta)"),
+    ("flow/floor.py", "(1 - ROUNDING) * total / most", "2 * total / most"),
+    ("flow/floor.py", "difference > epsilon and", "difference > epsilon / 2 and"),
+    ("flow/floor.py", "family.stationary else shape.horizon - 1", "False else shape.horizon - 1"),
+    ("flow/floor.py", "(1 - family.rewards, 1 - rewards)", "(family.rewards, rewards)"),
 ]
 """(files, old text, new text): what a guarantee rests on, in half a minute."""
 

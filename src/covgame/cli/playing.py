@@ -27,7 +27,7 @@ from covgame.planning import number
 from covgame.report.progress import Lines, ProgressView, display
 from covgame.runs.cover import compute_exact_bound
 from covgame.runs.coverage import Coverage
-from covgame.runs.playing import play, updated_page
+from covgame.runs.loop import play, updated_page
 from covgame.runs.resume import command_of, load_without_code
 from covgame.runs.run import Run
 

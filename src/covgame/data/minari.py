@@ -169,7 +169,7 @@ class _Hdf5:
                 raise BadInput(f"{self.path} cannot be read: {error}") from error
 
     def _episodes(self, file: Any) -> Iterator[StoredEpisode]:
-        names = [name for name in file if name.removeprefix("episode_").isdigit()]
+        names = [name for name in file if name.removeprefix("episode_").isdecimal()]
         for name in sorted(names, key=lambda one: int(one.removeprefix("episode_"))):
             group, number = member(file, name), int(name.removeprefix("episode_"))
             stored = {theirs: member(group, theirs) for theirs in sorted(set(CALLED.values()))}
@@ -248,7 +248,7 @@ class _Folders:
     def _episodes(self) -> Iterator[StoredEpisode]:
         from covgame.data.tables import whole_table
 
-        folders = [one for one in self.path.iterdir() if one.is_dir() and one.name.isdigit()]
+        folders = [one for one in self.path.iterdir() if one.is_dir() and one.name.isdecimal()]
         for folder in sorted(folders, key=lambda one: int(one.name)):
             columns = whole_table(folder, sorted(set(CALLED.values())))
             seen, number = _with_tuples(columns["observations"]), int(folder.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.csv
 
 from covgame.data.recording import Recording
 from covgame.data.tables import escape_formulas
+from covgame.storage.episodes import open_file
 from covgame.types import END
 
 OBSERVATIONS = ("observation", "final_observation")
@@ -18,7 +20,6 @@ OBSERVATIONS = ("observation", "final_observation")
 
 def write_csv(recording: Recording, draft: Path) -> None:
     """Write all steps into one file, a batch at a time."""
-    writer = None
     labels = {
         name: None
         if words is None
@@ -32,15 +33,14 @@ def write_csv(recording: Recording, draft: Path) -> None:
             ("next_state", recording.state_labels()),
         )
     }
-    try:
+    with contextlib.ExitStack() as opened:
+        writer = None
         for batch in recording.batches():
             flat = _flat(batch.table, labels, is_free_text=recording.kept is not None)
             if writer is None:
-                writer = pyarrow.csv.CSVWriter(str(draft), flat.schema)
+                file = opened.enter_context(open_file(draft, "w"))
+                writer = opened.enter_context(pyarrow.csv.CSVWriter(file, flat.schema))
             writer.write_table(flat)
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def _flat(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from covgame.episodes import Episode
 from covgame.errors import Row
-from covgame.game.avoiding import can_do_without, cut_off, without
+from covgame.game.excluded_actions import coverable_rows, cut_off_rows
 from covgame.game.game import Game
 from covgame.game.size import check_room
 from covgame.targets.discovered import DiscoveredTarget, Seen
@@ -213,7 +213,9 @@ class Growth:
             target = game.target
             if request is not None:
                 target = request.grown(target, self.seen_in(game, seen))
-            game.extend(target if self.avoided is None else without(target, self.avoided))
+            if self.avoided is not None:
+                target = target.keep(coverable_rows(target, self.avoided))
+            game.extend(target)
         if new or changed:
             self.taken_up, rows = seen.copy(), int(game.asked.sum())
             if self.second_look is not None and self.second_look.in_vain:
@@ -235,7 +237,7 @@ class Growth:
         if game.allowed is not None:
             asked &= (action == ANY) | game.allowed[state, action]
         if self.avoided is not None:
-            asked &= can_do_without(target, self.avoided)
+            asked &= coverable_rows(target, self.avoided)
         for row in self.cut:
             asked &= (state != row[1]) | (action != (ANY if row[2] is None else row[2]))
         if np.array_equal(asked, game.asked):
@@ -309,7 +311,7 @@ class Growth:
         if self.avoided is None or played < self.next_cut or game.allowed is None:
             return False
         self.next_cut = played + max(1, played // INTERVAL)
-        found = cut_off(game, game.allowed)
+        found = cut_off_rows(game, game.allowed)
         if found.any():
             self.cut += game.target.as_rows(np.flatnonzero(found))
             if self.reserves(game):

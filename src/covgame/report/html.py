@@ -25,8 +25,8 @@ from typing import Any
 from covgame.errors import BadInput, StorageFailed
 from covgame.plain import as_html
 from covgame.report.charts import Trail, point_of
-from covgame.report.runs import kind_of, page_of
-from covgame.report.view import View
+from covgame.report.runs import page_of
+from covgame.report.view import View, kind_of
 from covgame.storage.files import write_whole
 
 PLAIN_SIZE = 16_000

@@ -16,7 +16,7 @@ from covgame.game.progress import MIN_EPISODES, progress_of
 from covgame.plain import as_html as html_of
 from covgame.plain import plain
 from covgame.planning import episodes, kind_of_rows, number
-from covgame.report.runs import kind_of
+from covgame.report.view import kind_of
 
 if TYPE_CHECKING:
     from rich.console import Console

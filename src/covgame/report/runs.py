@@ -21,12 +21,12 @@ from covgame.report.maps import MOST_NODES, MapData, links_in, state_map
 from covgame.report.view import (
     Facts,
     Figure,
-    Kind,
     StateMap,
     Table,
     Tone,
     View,
     assumed,
+    kind_of,
     listed,
     percent,
     table,
@@ -76,12 +76,6 @@ EACH = {
     "state": "every state, at any stage,",
     "transition": "every transition (a state, an action and the next state)",
 }
-
-
-def kind_of(run: Run) -> Kind:
-    """The command that plays such runs."""
-    kind: Kind = getattr(run.settings, "command", "cover")
-    return kind
 
 
 def summary_of(run: Any) -> View:
@@ -675,6 +669,11 @@ def _learning_summary(run: Any, ending: Ending) -> View:
         *conclusions.facts,
         ("guarantee", run.guarantee),
     ]
+    floor, times = (None, None) if ending.running else (run.floor, run.times_floor)
+    if floor:
+        least = f"{number(floor)} episodes on average for any method that also proves its answer"
+        took = "" if times is None else f"; this run took {number(times)} times that"
+        facts.append(("floor", least + took))
     if run.bounded:
         facts += assumed(run.assumptions)
     facts += _failed(run)
@@ -748,6 +747,10 @@ def _learning_figures(run: LearningRun, ending: Ending) -> list[Figure]:
     if found.get("value_lower") is not None:
         figures.append(Figure("earns at least", number(found["value_lower"]), "per episode"))
         figures.append(Figure("best at most", number(found["value_upper"]), "any policy"))
+    if not ending.running and run.floor:
+        times = run.times_floor
+        note = "any method with a proof" if times is None else f"this run: {number(times)} times"
+        figures.append(Figure("floor", number(run.floor), note))
     figures.append(Figure("may be wrong", f"{run.settings.delta:g}", "probability (delta)"))
     return figures + _failure_figure(run)
 

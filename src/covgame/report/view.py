@@ -139,6 +139,12 @@ class View:
         return json.dumps(_visible(asdict(self)), allow_nan=False, separators=(",", ":"))
 
 
+def kind_of(run: Any) -> Kind:
+    """The command that plays such runs."""
+    kind: Kind = getattr(run.settings, "command", "cover")
+    return kind
+
+
 def table(
     name: str,
     title: str,

@@ -17,8 +17,8 @@ import numpy as np
 from covgame.data.draws import Draws, require_independent
 from covgame.errors import BadInput
 from covgame.failures import Failures
-from covgame.game.avoiding import cut_off, without
 from covgame.game.counts import Counts
+from covgame.game.excluded_actions import coverable_rows, cut_off_rows
 from covgame.game.presets import default_game
 from covgame.jsonfile import check_content
 from covgame.mdp.families import FAMILIES
@@ -525,10 +525,10 @@ def _required(
             )
         target = request.grown(target, seen)
     if allowed is not None and avoided.any():  # rows that do not need an avoided action
-        target = without(target, avoided)
+        target = target.keep(coverable_rows(target, avoided))
         game = default_game(target, pooled=counts.pooled, allowed=allowed)
         game.counts, game.collected = counts, target.collected(counts.visits)
-        target = target.keep(~cut_off(game, allowed))
+        target = target.keep(~cut_off_rows(game, allowed))
     transitions = None
     if isinstance(request, SeenTransitions):
         transitions = _check_transitions(folder, request, target, counts)

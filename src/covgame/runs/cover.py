@@ -16,7 +16,7 @@ from covgame.game.presets import configured_game, configured_size
 from covgame.pac.mixtures import rarely_reached
 from covgame.planning import world_of
 from covgame.runs.coverage import Coverage
-from covgame.runs.playing import save_answer, to_the_end
+from covgame.runs.loop import save_answer, to_the_end
 from covgame.runs.prior_data import AnyData, DataSource, count_prior_data, open_prior_data
 from covgame.runs.run import create_folder, failure_policy_of
 from covgame.runs.validation import check_can_be_counted, check_can_be_shared, check_has_folder

@@ -15,9 +15,9 @@ from covgame.config import CoverConfig
 from covgame.episodes import Block
 from covgame.errors import BadInput, Row
 from covgame.game.counts import Counts, summed_to
+from covgame.game.custom_players import name_of
 from covgame.game.game import Game
 from covgame.game.growth import Growth, SecondLook
-from covgame.game.own import name_of
 from covgame.game.presets import configured_game, configured_size
 from covgame.game.progress import Pace
 from covgame.game.size import Size

@@ -14,16 +14,15 @@ from typing import Any
 import numpy as np
 
 from covgame.config import CoverConfig
+from covgame.engine.engines import SteppedEngine
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.game.adversary import anticipated_weights
 from covgame.mdp import dp
 from covgame.names import label_of
-from covgame.players.compiled import inner_game
-from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
-from covgame.runs.playing import save_answer
+from covgame.runs.loop import save_answer
 from covgame.runs.resume import Passed, open_for_resume
 from covgame.runs.run import create_folder, recorder_for
 from covgame.runs.validation import check_has_folder
@@ -152,7 +151,7 @@ class Driver:
             if out is not None:
                 create_folder(self.run, out)
         self.source = self.run.source
-        self.player = SteppedPlayer(self.run.game, self.source, self.run.growth)
+        self.engine = SteppedEngine(self.run.game, self.source, self.run.growth)
         self.recorder = recorder_for(self.run)
         self.under_way: list[OpenEpisode] = []
         self.followed: OpenEpisode | None = None  # planned step by step
@@ -187,21 +186,17 @@ class Driver:
             weights = self.run.game.state.weights
             if len(self.run.game.required):
                 weights = self._weights_after(self.under_way)
-            self.under_way.append(OpenEpisode(self, self._whole_plan(weights)))
+            self.under_way.append(OpenEpisode(self, self.engine.plan_all(weights)))
         else:
-            self.followed = OpenEpisode(self, self.player.next_policy())
+            self.followed = OpenEpisode(self, self.engine.next_policy())
             self.under_way.append(self.followed)
         return self.under_way[-1]
-
-    def _whole_plan(self, weights: Any) -> Policy:
-        """A plan for all states and stages."""
-        return inner_game(self.run.game).plan(weights)
 
     def _stop_following(self) -> None:
         """Play the rest of the episode that is planned step by step by one plan."""
         if self.followed is not None:
-            self.player.abandon()
-            self.followed.policy = self._whole_plan(self.run.game.state.weights)
+            self.engine.abandon()
+            self.followed.policy = self.engine.plan_all(self.run.game.state.weights)
             self.followed = None
 
     def _weights_after(self, episodes: Iterable[OpenEpisode]) -> Any:
@@ -239,7 +234,7 @@ class Driver:
         else:
             stage, action = episode.stage - 1, episode.steps[-1][1]
             cell = stage * shape.pairs + states[-2] * shape.actions + action
-            episode.policy = self.player.revise(cell, states[-1]) or episode.policy
+            episode.policy = self.engine.revise(cell, states[-1]) or episode.policy
 
     def tell(
         self, episode: OpenEpisode | Sequence[tuple[Any, Any, float]], last: Any = None
@@ -270,7 +265,11 @@ class Driver:
             self._stop_following()
         if self.recorder:
             self.recorder.note(first, told)
-        self.player.replay(told, played=episode is self.followed)
+        if episode is self.followed:
+            self.engine.tell(told)
+            self.engine.is_over()  # the target may grow
+        else:
+            self.engine.replay(told)
         self.followed = None
         block = as_block(first, [told])
         self.run.keep(block)

@@ -20,8 +20,8 @@ from covgame.pac.forecast import Forecast, forecast_best_policy, forecast_reward
 from covgame.pac.mixtures import Structure
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import ImplicitElimination
+from covgame.runs.loop import to_the_end
 from covgame.runs.pac_run import Exploration, Explorer, Identification, Identifier
-from covgame.runs.playing import to_the_end
 from covgame.runs.prior_data import (
     AnyData,
     DataSource,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from covgame.config import LearnConfig
 from covgame.episodes import Block
 from covgame.errors import BadInput
+from covgame.flow.floor import QUICK_NUMBERS, Floor, FloorTask, learning_floor, numbers
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.pac.assumptions import assumptions_of_claim
@@ -24,6 +26,7 @@ from covgame.pac.learnt import LearntModel
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import Conclusion, ImplicitElimination
 from covgame.pac.tasks import Algorithm, CoverTask, PhaseReport, Task
+from covgame.planning import has_unit_rewards, world_class
 from covgame.rng import episode_seed
 from covgame.runs.certificates import best_policy_claim, reward_free_claim, write_certificate
 from covgame.runs.prior_data import PriorData
@@ -137,6 +140,43 @@ class LearningRun(Run):
     def claim(self) -> dict[str, Any] | None:
         """What the data prove so far, as a certificate; the paper's algorithms have none."""
 
+    @property
+    def floor(self) -> float | None:
+        """Episodes that any method needs on average that also proves such an answer.
+
+        None where that is not known: the run has not ended, there is no transition table, or the
+        search for a floor would take more than some seconds (``covgame.floor`` has no such limit).
+        """
+        return self._floor.episodes if self.done and self._floor else None
+
+    @property
+    def times_floor(self) -> float | None:
+        """Episodes of this run over ``floor``; None if it started from data of others."""
+        return self.n_episodes / self.floor if self.floor and not self.given else None
+
+    @cached_property
+    def _floor(self) -> Floor | None:
+        model, asked = self.environment.model, self.settings
+        proves_nothing = asked.prune or asked.scale < 1
+        if model is None or proves_nothing or asked.delta >= 0.5:
+            return None
+        # Rewards of an environment that is played may depend on the next state, in the table they
+        # do not, and data would tell more of the one than of the other.
+        known_rewards = self.source.model is not None and has_unit_rewards(model)
+        task: FloorTask = "explore" if asked.command == "explore" else "identify"
+        if task == "identify" and not known_rewards:
+            return None
+        is_pooled = asked.preset == "certified" and not asked.stage_dependent
+        family = world_class(
+            model,
+            task,
+            pooled=is_pooled and model.transitions.stationary,
+            new_outcomes=asked.most_successors is None and asked.return_range is None,
+        )
+        if numbers(family) > QUICK_NUMBERS:
+            return None
+        return learning_floor(family, task, float(asked.epsilon), asked.delta, quick=True)
+
     def start_from(self, given: list[PriorData]) -> None:
         """Count prior data before the first round."""
         self.given = given
@@ -169,6 +209,8 @@ class LearningRun(Run):
             "epsilon": self.settings.epsilon,
             "delta": self.settings.delta,
             **self.findings(),
+            "floor": self.floor,
+            "times_floor": self.times_floor,
             "stopped_by": self.stopped,
             "guarantee": self.guarantee,
             "assumptions": self.assumptions,

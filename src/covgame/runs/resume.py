@@ -16,7 +16,7 @@ import numpy as np
 from covgame.config import CoverConfig, LearnConfig
 from covgame.errors import BadInput, Row
 from covgame.game.adversary import Adversary
-from covgame.game.own import Peer
+from covgame.game.custom_players import Peer
 from covgame.game.planner import Planner
 from covgame.jsonfile import check_content
 from covgame.mdp.families import FAMILIES
@@ -26,8 +26,8 @@ from covgame.planning import world_of
 from covgame.runs.cover import compute_exact_bound, new_run, worker_pool_of
 from covgame.runs.coverage import Coverage
 from covgame.runs.learn import opened
+from covgame.runs.loop import replay, to_the_end
 from covgame.runs.pac_run import Exploration, Identification
-from covgame.runs.playing import replay, to_the_end
 from covgame.runs.prior_data import load_prior_data
 from covgame.runs.run import Run, failure_policy_of
 from covgame.runs.validation import check_can_be_shared

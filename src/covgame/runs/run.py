@@ -1,8 +1,7 @@
 """A run: what was asked, what to play next, what was collected, and how it ended.
 
-``cover``, ``explore`` and ``identify`` hand out tasks, one after the other, and are told what each
-has brought; ``cover`` has a single task. The loop in ``playing`` plays them, and the players are
-chosen in ``players``.
+``cover``, ``explore`` and ``identify`` hand out tasks, one after the other, and use the counts of
+each. Covering has a single task. ``loop`` plays them with the engine for the source.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from covgame.failures import Failure, Failures
 from covgame.game.counts import Counts
 from covgame.names import Names
 from covgame.pac.tasks import Task
-from covgame.players.by_counts import MOST_EPISODES
 from covgame.rng import episode_seed
 from covgame.runs.prior_data import PriorData, write_prior_data
+from covgame.sources.counted import MOST_EPISODES
 from covgame.sources.environments import Environment
 from covgame.sources.source import Source
 from covgame.sources.stepped import FailurePolicy

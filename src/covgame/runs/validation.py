@@ -8,8 +8,8 @@ from covgame.config import CoverConfig, RunConfig
 from covgame.errors import BadInput, EnvironmentFailed, TooLarge
 from covgame.pac.forecast import Forecast
 from covgame.planning import number
-from covgame.players.by_counts import MOST_EPISODES
 from covgame.runs.run import Run
+from covgame.sources.counted import MOST_EPISODES
 from covgame.sources.environments import Environment
 from covgame.sources.source import Source
 

@@ -289,7 +289,11 @@ def _make_family(name: str, family: Family, text: str, horizon: int | None) -> E
         return _with_model(name, family.make(given), horizon)
     said = given.pop("horizon", str(horizon))
     model = family.make(given | {"horizon": str(horizon)})
-    if not said.lstrip("+-").isdigit() or int(said) != horizon:
+    try:
+        agrees = int(said) == horizon
+    except ValueError:  # also of more digits than Python reads
+        agrees = False
+    if not agrees:
         raise BadInput(f"{name} says horizon={said} and --horizon says {horizon}")
     return _with_model(name, model, None)
 

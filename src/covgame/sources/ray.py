@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import socket
 import threading
 import time
@@ -133,7 +134,7 @@ def connected(address: str | None, workers: int) -> Any:
 def _check_there(address: str) -> None:
     """Check that a cluster listens there: Ray would end the whole process if none does."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdigit():
+    if not colon or not re.fullmatch("[0-9]{1,5}", port):
         if address != "auto":
             raise BadInput(f"--address is auto or HOST:PORT, not {address!r}")
         return

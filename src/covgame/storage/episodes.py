@@ -7,13 +7,14 @@ the same bytes.
 from __future__ import annotations
 
 import io
+import os
 import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -211,10 +212,16 @@ def table_of_columns(columns: Mapping[str, npt.NDArray[np.generic]]) -> pa.Table
     return table
 
 
+def open_file(path: Path, mode: Literal["r", "w"] = "r") -> pa.OSFile:
+    """Open a file for Arrow, which refuses names that are not UTF-8 as text."""
+    return pa.OSFile(os.fsencode(path), mode)
+
+
 def read_shard(path: Path, *, observations: bool = True) -> pa.Table:
     """The steps of a shard; its pages are compared with their checksums."""
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with open_file(path) as opened:
+            file = pq.ParquetFile(opened, page_checksum_verification=True)
             _check_rows(path, file.metadata)
             wanted = [
                 name for name in file.schema_arrow.names if observations or name not in OBSERVATIONS
@@ -331,7 +338,8 @@ def _unsealed_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 def episode_range(path: Path) -> tuple[int, int]:
     """The numbers of the first and the last episode of a shard, as its footer says."""
     try:
-        about = pq.read_metadata(path)
+        with open_file(path) as file:
+            about = pq.read_metadata(file)
         column = about.schema.names.index("episode")
         groups = [about.row_group(i).column(column).statistics for i in range(about.num_row_groups)]
         known = [one for one in groups if one is not None and one.has_min_max]

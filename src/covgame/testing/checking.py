@@ -11,7 +11,7 @@ from typing import Any
 from covgame.config import CoverConfig
 from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.sources.environments import make
 from covgame.targets.requests import uniform
 from covgame.testing.machines import shortened

@@ -25,14 +25,13 @@ from functools import partial
 
 import numpy as np
 
+from covgame.engine.engines import SteppedEngine
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, PremiseBroken, StorageFailed
 from covgame.failures import ATTEMPTS, Failure
-from covgame.game.batches import UnderWay
 from covgame.game.game import Game
 from covgame.game.growth import Growth
-from covgame.players.compiled import inner_game, is_compiled
-from covgame.players.stepped import SteppedPlayer
+from covgame.game.in_flight import PoliciesInFlight
 from covgame.rng import episode_seed
 from covgame.sources.messages import GameCopy, Job, Lost, Numbering, Outcome, Report, Stop, Team
 from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
@@ -102,7 +101,7 @@ class _Arrived:
     outcomes: deque[Outcome]
 
 
-class TeamPlayer(SteppedPlayer):
+class TeamPlayer(SteppedEngine):
     """Sends jobs, and tells the game what comes back.
 
     Seeds of episodes are keyed by (seed, episodes when this began, ticket), so that none comes
@@ -122,12 +121,12 @@ class TeamPlayer(SteppedPlayer):
         observer: EpisodeObserver = UNOBSERVED,
     ) -> None:
         # Plans for all states and all stages.
-        super().__init__(game, source, growth, inner_game, observer=observer)
+        super().__init__(game, source, growth, observer, incremental=False)
         self.team, self.budget = team, budget
         self.each, self.ahead, self.pace = each, ahead, Pace()
         self.seed = episode_seed(source.seed, SITTING, game.counts.n_episodes)
-        self.workers_plan = game.plans_within and is_compiled(game)
-        self.under_way = UnderWay(game, self.inner.plan)
+        self.workers_plan = game.plans_within and self.is_compiled
+        self.in_flight = PoliciesInFlight(game, self.inner.plan_all)
         self.workers = [_Worker(Numbering(source.states)) for _ in range(team.size)]
         self.pickled: bytes | None = None  # the game, since its target has changed
         self.jobs = self.tickets = 0
@@ -144,7 +143,7 @@ class TeamPlayer(SteppedPlayer):
         first, played = self.game.counts.n_episodes, list[Episode]()
         until = time.monotonic() + SECONDS_PER_LOOK
         try:
-            while len(played) < episodes and (not self._over() or self.held):
+            while len(played) < episodes and (not self.is_over() or self.held):
                 if not self.inbox:  # plan on all that is known
                     self._hand_out()
                 episode = self._next_episode(until)
@@ -153,14 +152,14 @@ class TeamPlayer(SteppedPlayer):
                 played.append(episode)
         except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
             self.failure = error
-        self._over()
+        self.is_over()
         return as_block(first, played)
 
     # ------------------------------------------------------------------------------ sending jobs
 
     def _hand_out(self) -> None:
         """Give every worker something to do, those without a job first."""
-        self._make_room()
+        self.make_room()
         each = self.each or self.pace.episodes_each(self.team.size, self._played())
         ahead = self.ahead
         if ahead is None:
@@ -190,15 +189,15 @@ class TeamPlayer(SteppedPlayer):
         began = time.perf_counter()
         second_look, policy = self.growth.is_second_look(self.game), None
         if not second_look and not self.workers_plan:
-            policy = _compact(self.under_way.plan(self.jobs, episodes))
+            policy = _compact(self.in_flight.plan(self.jobs, episodes))
         tickets = range(self.tickets, self.tickets + episodes)
-        at_random = second_look and self._looks_at_random()
+        at_random = second_look and self.looks_at_random()
         job = Job(self.jobs, self.seed, tickets, policy, second_look, at_random)
         self.jobs, self.tickets = self.jobs + 1, self.tickets + episodes
         self.pace.measure("planning", time.perf_counter() - began)
         return job
 
-    def _looks_at_random(self) -> bool:
+    def looks_at_random(self) -> bool:
         """As in one process, counting the episodes under way."""
         look = self.growth.second_look
         sent = [job for worker in self.workers for job in worker.jobs if job.second_look]
@@ -244,9 +243,9 @@ class TeamPlayer(SteppedPlayer):
             self.pickled = pickle.dumps(partial(worker_player, self.game), pickle.HIGHEST_PROTOCOL)
         return self.pickled
 
-    def _target_changed(self) -> None:
+    def target_changed(self) -> None:
         """Workers need another copy of the game."""
-        super()._target_changed()
+        super().target_changed()
         self.pickled = None
         for worker in self.workers:
             worker.is_current = False
@@ -290,10 +289,10 @@ class TeamPlayer(SteppedPlayer):
         began = time.perf_counter()
         number = self.game.counts.n_episodes
         self.observer.on_episode(self.observer.number_of(number), episode)
-        self._tell(episode)
+        self.tell(episode)
         self._note_loss(arrived, episode)
         self.pickled = None
-        self.under_way.arrive(arrived.job.number, 1)
+        self.in_flight.arrive(arrived.job.number, 1)
         for worker in self.workers:
             has_it = worker is arrived.worker and worker.copies == arrived.copies
             if worker.is_current and not has_it:
@@ -359,7 +358,7 @@ class TeamPlayer(SteppedPlayer):
         played = sum(isinstance(one, Episode) for one in report.outcomes)
         self.pace.measure("episode", report.seconds / max(1, played))
         if played < len(job.tickets):
-            self.under_way.arrive(job.number, len(job.tickets) - played)
+            self.in_flight.arrive(job.number, len(job.tickets) - played)
         outcomes = deque(_renumbered(one, numbering) for one in report.outcomes)
         if outcomes:
             self.inbox.append(_Arrived(worker, worker.copies, job, known, outcomes))
@@ -403,7 +402,7 @@ def worker_player(game: Game, source: Source, preference_seed: int | None) -> Pl
     return PlanningPlayer(game, source)
 
 
-class PlanningPlayer(SteppedPlayer):
+class PlanningPlayer(SteppedEngine):
     """Plans and counts on a copy of a game; its target grows in the main process only."""
 
     def play_episode(self, source: Source, number: int, observer: EpisodeObserver) -> Episode:
@@ -412,7 +411,7 @@ class PlanningPlayer(SteppedPlayer):
 
     def count(self, episode: Episode) -> None:
         """Count an episode, own or not."""
-        self._tell(episode)
+        self.tell(episode)
 
     @property
     def has_room(self) -> bool:
@@ -422,7 +421,7 @@ class PlanningPlayer(SteppedPlayer):
             return True
         return states.size + self.source.shape.horizon < self.game.target.shape.states
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """The main process does; it sends another copy then."""
 
 

@@ -1,6 +1,7 @@
-"""Several policies at once: each is planned against what the ones before it will collect.
+"""Policies in flight: planned, but their episodes are not counted yet.
 
-A long batch of one policy goes on collecting what it has already; a batch of policies that were
+Each later plan includes the visits that the policies in flight are expected to collect. A long
+batch of one policy keeps collecting what it has already covered; a batch of policies that are
 planned one after the other on *anticipated* visits does not.
 """
 
@@ -20,7 +21,7 @@ from covgame.targets.target import Target
 from covgame.types import FloatArray, Policy
 
 DRAWN = 6
-"""The stream of random numbers for what to try where nobody has."""
+"""The stream of random numbers that chooses among untried actions."""
 
 
 PlanFor = Callable[[FloatArray], Policy]
@@ -31,27 +32,30 @@ def plan_batch(
     game: Game, policies: int, episodes_each: int, plan: PlanFor | None = None
 ) -> list[Policy]:
     """Policies for the next ``policies * episodes_each`` episodes; the first is ``game.ask()``."""
-    under_way = UnderWay(game, plan, handed_out=False)
+    in_flight = PoliciesInFlight(game, plan, handed_out=False)
     kernel = game.counts.kernel() if policies > 1 else None
-    return [under_way.plan(number, episodes_each, kernel) for number in range(policies)]
+    return [in_flight.plan(number, episodes_each, kernel) for number in range(policies)]
 
 
 @dataclass
-class _Departed:
-    """Episodes of one policy that nobody has heard of yet."""
+class _PolicyInFlight:
+    """A policy, and how many of its episodes are not counted yet."""
 
     policy: Policy
     episodes: int
-    target: Target  # that ``gains`` is about
-    gains: FloatArray  # (G,), what an episode is expected to collect of its rows
+    target: Target  # whose rows ``gains`` counts
+    gains: FloatArray  # (G,), expected visits of an episode
 
 
-class UnderWay:
-    """What was planned and has not come back: whoever plans next counts on it.
+class PoliciesInFlight:
+    """Policies in flight; later plans include their expected visits.
 
-    With ``anticipates`` False each plan is made on what was counted, whatever is under way.
-    With ``handed_out`` policies differ from each other where they try an untried action: nothing
-    can be expected of that, so they would all do the same.
+    Args:
+        game: The game to plan for.
+        plan: From weights of rows to a policy; ``Game.plan_all`` by default.
+        anticipates: Whether to include expected visits. Otherwise each plan uses the counts alone.
+        handed_out: Whether policies differ where they choose untried actions. Nothing is expected
+            of these, so all plans would choose the same ones.
     """
 
     def __init__(
@@ -63,37 +67,38 @@ class UnderWay:
         handed_out: bool = True,
     ) -> None:
         self.game, self.anticipates, self.handed_out = game, anticipates, handed_out
-        self.plan_for: PlanFor = plan or self._readable_plan
-        self.departed: dict[int, _Departed] = {}
+        self.plan_for: PlanFor = plan or game.plan_all
+        self.policies: dict[int, _PolicyInFlight] = {}
 
     def plan(self, ticket: int, episodes: int, kernel: Transitions | None = None) -> Policy:
-        """The policy for so many episodes, under way as ``ticket`` until they ``arrive``."""
+        """The policy for so many episodes, in flight as ``ticket`` until they ``arrive``."""
         game = self.game
-        if kernel is None and self.departed:
+        if kernel is None and self.policies:
             kernel = guessed_kernel(game.counts)
         weights = self._expected_weights(kernel)
         policy = self.plan_for(weights)
-        if self.handed_out and self.departed:
-            policy = self._drawn_where_nobody_tried(policy, weights, ticket)
-        self.departed[ticket] = _Departed(policy, episodes, game.target, np.zeros(0))
+        if self.handed_out and self.policies:
+            policy = self._drawn_where_untried(policy, weights, ticket)
+        self.policies[ticket] = _PolicyInFlight(policy, episodes, game.target, np.zeros(0))
         return policy
 
     def arrive(self, ticket: int, episodes: int | None = None) -> None:
-        """So many of them have been told, or none of the rest will be; unknown ones are no news."""
-        found = self.departed.get(ticket)
+        """So many of its episodes were counted; None if the rest will not be. Unknown: ignored."""
+        found = self.policies.get(ticket)
         if found is None:
             return
         found.episodes -= found.episodes if episodes is None else episodes
         if found.episodes <= 0:
-            del self.departed[ticket]
+            del self.policies[ticket]
 
     def anticipated(self, kernel: Transitions | None = None) -> FloatArray:
-        """(G,), what is collected, and what is expected of all that is under way.
+        """(G,), the visits of rows, those expected of the policies in flight included.
 
-        It is expected on what was learnt when it departed, and added up in that order.
+        Each expectation uses the kernel learnt when its policy was planned. They are added in that
+        order.
         """
         game, total = self.game, self.game.collected.copy()
-        for one in self.departed.values():
+        for one in self.policies.values():
             if one.target is not game.target or not one.gains.size:
                 kernel = kernel or guessed_kernel(game.counts)
                 one.target = game.target
@@ -103,19 +108,19 @@ class UnderWay:
         return total
 
     def _expected_weights(self, kernel: Transitions | None) -> FloatArray:
-        """The weights to plan for; as counted, if nothing is under way."""
+        """The weights to plan for; those of the game if no policy is in flight."""
         game = self.game
-        if self.departed and self.anticipates:
+        if self.policies and self.anticipates:
             collected = self.anticipated(kernel)
             weights = anticipated_weights(game.adversary, game.target, game.state, collected)
             if weights.any():
                 return weights
         return game.state.weights
 
-    def _drawn_where_nobody_tried(self, policy: Policy, weights: FloatArray, ticket: int) -> Policy:
-        """Other actions for every ticket and stage, where a plan tries something new.
+    def _drawn_where_untried(self, policy: Policy, weights: FloatArray, ticket: int) -> Policy:
+        """Draw untried actions by ticket and stage, where the plan chooses an untried one.
 
-        Of the actions of a state that nobody has tried, those that earn the same promise the same.
+        All untried actions of a state with the same reward are equally good.
         """
         counts, chosen = self.game.counts, policy.table
         visits = counts.visits
@@ -128,16 +133,13 @@ class UnderWay:
         tries = np.take_along_axis(new, chosen[:, :, None], axis=2)
         reward = np.broadcast_to(self.game.place_rewards(weights), everywhere)
         alike = new & tries & (reward == np.take_along_axis(reward, chosen[:, :, None], axis=2))
-        lot = np.random.default_rng([DRAWN, ticket]).random(everywhere)
-        drawn = np.where(alike, lot, -1.0).argmax(axis=2)
+        numbers = np.random.default_rng([DRAWN, ticket]).random(everywhere)
+        drawn = np.where(alike, numbers, -1.0).argmax(axis=2)
         return replace(policy, table=np.where(tries[:, :, 0], drawn, chosen))
-
-    def _readable_plan(self, weights: FloatArray) -> Policy:
-        return self.game.planner.plan(self.game.counts, self.game.cell_rewards(weights))
 
 
 def _with_room(policy: Policy, states: int) -> Policy:
-    """The same where more states are known by now; in those it does what comes first."""
+    """The policy for more states, with action 0 in the additional ones."""
     missing = states - policy.table.shape[1]
     if missing <= 0:
         return policy

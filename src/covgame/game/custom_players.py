@@ -1,18 +1,17 @@
-"""Planners, adversaries and peers that somebody else wrote, checked at the door.
+"""Planners, adversaries and peers written by users; what they return is checked.
 
-``py:module:name`` names a class or a function without arguments that makes one, or the thing
-itself. A planner has ``plan(counts, reward)``. A peer has ``ask(counts)``: it pays no attention to
-the target and plays what it likes. An adversary has ``start(target)`` and ``observe(...)``; what it
-has to remember beyond the weights goes to ``state.memory``, arrays by name, so that a run that is
-resumed finds it there.
+``py:module:name`` names a class, a function without arguments that makes an object, or the object
+itself. A planner has ``plan(counts, reward)``. A peer has ``ask(counts)`` and ignores the target.
+An adversary has ``start(target)`` and ``observe(...)``; it keeps what it needs beyond the weights
+in ``state.memory``, arrays by name, which is stored with the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -20,18 +19,18 @@ from covgame.episodes import Episode
 from covgame.errors import BadInput, CovgameError
 from covgame.game.adversary import OURS, Adversary, AdversaryState
 from covgame.game.counts import Counts
-from covgame.game.game import Game
+from covgame.game.game import Game, Round
 from covgame.game.planner import Planner
 from covgame.imports import PREFIX, call, find, said
 from covgame.types import FloatHSA, Policy
 
 
 class Rollout(Protocol):
-    """What a peer wants to play for so many episodes (``baselines.peer.Rollout``)."""
+    """What a peer plays for a number of episodes (``baselines.peer.Rollout``)."""
 
     @property
     def episodes(self) -> int:
-        """When to ask again."""
+        """Number of episodes until the peer is asked again."""
         ...
 
     def policy(self, counts: Counts) -> Policy:
@@ -47,36 +46,48 @@ class Peer(Protocol):
         ...
 
 
-def own_game(
+def custom_game(
     game: Game, planner: Planner | Peer | str | None, adversary: Adversary | str | None
 ) -> Game:
-    """A game before its first episode, with somebody's planner or adversary in place of ours."""
-    plans = game.planner if planner is None else own_planner(planner)
-    weighs = game.adversary if adversary is None else own_adversary(adversary)
-    learns = not (isinstance(plans, OwnPlanner) and isinstance(plans.inner, PeerPlanner))
-    return _begun(
-        lambda: Game(game.target, plans, weighs, game.counts, game.allowed, learns_within=learns)
-    )
+    """A game before its first episode, with the planner or adversary of a user.
+
+    Each is an object, or a name such as ``py:module:name``; None keeps the one of the game.
+    """
+    plans = game.planner if planner is None else custom_planner(planner)
+    weighs = game.adversary if adversary is None else custom_adversary(adversary)
+    learns = not (isinstance(plans, CheckedPlanner) and isinstance(plans.inner, PeerPlanner))
+    try:
+        started = CheckedGame(
+            game.target, plans, weighs, game.counts, game.allowed, learns_within=learns
+        )
+    except CovgameError:
+        raise
+    except Exception as error:
+        raise BadInput(f"the adversary's start() raised {said(error)}") from error
+    if not isinstance(started.state, AdversaryState):
+        raise BadInput(f"start() has to return an AdversaryState, not {started.state!r}")
+    started.check_weights()
+    return started
 
 
-def with_own(game: Game, name: str) -> Game:
-    """A game before its first episode, with whatever ``py:module:name`` is in the place of ours."""
+def custom_game_named(game: Game, name: str) -> Game:
+    """A game before its first episode, with the planner, peer or adversary ``py:module:name``."""
     _, made = _made(name, "plan", "ask", "start")
     if _has(made, ("start",)):
-        return own_game(game, None, name)
-    return own_game(game, name, None)
+        return custom_game(game, None, name)
+    return custom_game(game, name, None)
 
 
-def own_planner(asked: Planner | Peer | str) -> Planner:
-    """The planner or peer that was asked for, by name or as it is."""
+def custom_planner(asked: Planner | Peer | str) -> Planner:
+    """The planner or peer, given by name or as an object."""
     name, made = _made(asked, "plan", "ask")
     if hasattr(made, "plan"):
-        return OwnPlanner(name, cast("Planner", made))
-    return OwnPlanner(name, PeerPlanner(cast("Peer", made)))
+        return CheckedPlanner(name, cast("Planner", made))
+    return CheckedPlanner(name, PeerPlanner(cast("Peer", made)))
 
 
-def own_adversary(asked: Adversary | str) -> Adversary:
-    """The adversary that was asked for, by name or as it is."""
+def custom_adversary(asked: Adversary | str) -> Adversary:
+    """The adversary, given by name or as an object."""
     name, made = _made(asked, "start")
     if not hasattr(made, "observe"):
         raise BadInput(f"{name} has no observe() method, which an adversary needs")
@@ -84,7 +95,7 @@ def own_adversary(asked: Adversary | str) -> Adversary:
 
 
 def name_of(asked: object) -> str:
-    """How a run remembers it."""
+    """The name that a run stores."""
     return asked if isinstance(asked, str) else f"{type(asked).__qualname__} (an object)"
 
 
@@ -112,7 +123,7 @@ def _has(thing: object, methods: tuple[str, ...]) -> bool:
 
 @contextmanager
 def _asking(name: str, method: str) -> Iterator[None]:
-    """Whatever goes wrong in somebody else's code becomes one sentence."""
+    """Turn exceptions of a user's code into ``BadInput``."""
     try:
         yield
     except Exception as error:
@@ -120,7 +131,7 @@ def _asking(name: str, method: str) -> Iterator[None]:
 
 
 class PeerPlanner:
-    """A peer as a planner: it is asked again when what it wanted is played."""
+    """A peer as a planner: it is asked again when its rollout has been played."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -139,8 +150,8 @@ class PeerPlanner:
 
 
 @dataclass(frozen=True)
-class OwnPlanner:
-    """Somebody's planner; what it returns is checked."""
+class CheckedPlanner:
+    """A user's planner, whose policies are checked."""
 
     name: str
     inner: Planner
@@ -157,50 +168,37 @@ class OwnPlanner:
             )
         if policy.actions != shape.actions:
             raise BadInput(f"{self.name}: plan() returned a policy for {policy.actions} actions")
-        if not policy.is_stochastic and not _within(policy.table, shape.actions):
+        if (
+            not policy.is_stochastic
+            and not ((policy.table >= 0) & (policy.table < shape.actions)).all()
+        ):
             raise BadInput(f"{self.name}: plan() returned actions outside 0 to {shape.actions - 1}")
         return policy
 
 
-def _within(actions: Any, number: int) -> bool:
-    return bool((actions >= 0).all() and (actions < number).all())
+class CheckedGame(Game):
+    """A game that checks the weights of its adversary, unless it is one of the package."""
 
+    def tell(self, episode: Episode) -> Round:
+        try:
+            result = super().tell(episode)
+        except Exception as error:
+            raise BadInput(f"{self._adversary_name}: observe() raised {said(error)}") from error
+        if type(self.adversary) not in OURS:  # those keep their sum themselves, to the last bit
+            self.check_weights()
+        return result
 
-def _begun(game: Callable[[], Game]) -> Game:
-    """A game with somebody's adversary, whose first weights are checked."""
-    try:
-        started = game()
-    except CovgameError:
-        raise
-    except Exception as error:
-        raise BadInput(f"the adversary's start() raised {said(error)}") from error
-    if not isinstance(started.state, AdversaryState):
-        raise BadInput(f"start() has to return an AdversaryState, not {started.state!r}")
-    check_weights(started)
-    return started
+    def check_weights(self) -> None:
+        """Check that each row has a finite weight >= 0, and store the sum of the weights."""
+        weights = np.asarray(self.state.weights)
+        fits = weights.shape == (len(self.target),)
+        if not fits or not np.isfinite(weights).all() or (weights < 0).any():
+            raise BadInput(
+                f"{self._adversary_name}: weights are {len(self.target)} numbers from 0 on, one "
+                f"for every row of the target, not {weights!r}"
+            )
+        self.state.total = float(weights.sum())
 
-
-def tell(game: Game, episode: Episode) -> None:
-    """``Game.tell``, with a look at what somebody's adversary makes of it."""
-    try:
-        game.tell(episode)
-    except Exception as error:
-        raise BadInput(f"{_name(game)}: observe() raised {said(error)}") from error
-    if type(game.adversary) not in OURS:  # which keep their sum themselves, to the last bit
-        check_weights(game)
-
-
-def check_weights(game: Game) -> None:
-    """Weights are finite and not negative, one for every row; their sum is kept for later."""
-    weights = np.asarray(game.state.weights)
-    fits = weights.shape == (len(game.target),)
-    if not fits or not np.isfinite(weights).all() or (weights < 0).any():
-        raise BadInput(
-            f"{_name(game)}: weights are {len(game.target)} numbers from 0 on, one for every row "
-            f"of the target, not {weights!r}"
-        )
-    game.state.total = float(weights.sum())
-
-
-def _name(game: Game) -> str:
-    return type(game.adversary).__qualname__
+    @property
+    def _adversary_name(self) -> str:
+        return type(self.adversary).__qualname__

@@ -1,4 +1,4 @@
-"""Playing the peers on a simulated model, all by the same compiled episodes, and timing them."""
+"""Plays the peers on a known model, all by the same compiled episodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from covgame.baselines.curiosity import Curiosity
 from covgame.baselines.gosprl import CLOSE, MOST_ROUNDS, NearestGoal
 from covgame.baselines.nearest_untried import NearestUntried
 from covgame.baselines.peer import Mixture, Peer, Rollout
+from covgame.engine.engines import SimulatedEngine, SimulatedPolicyEngine
 from covgame.episodes import Block, Episode, as_block
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.kernels import layout
-from covgame.players.compiled import WaitingPlayer
-from covgame.players.policies import PolicyCompiled
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import IntArray, Policy
@@ -39,7 +38,7 @@ class Player(Protocol):
         ...
 
 
-class PeerPlayer(PolicyCompiled):
+class PeerPlayer(SimulatedPolicyEngine):
     """Asks a peer and plays what it says; ``tests/reference/peers.py`` has it in plain Python."""
 
     finished = False
@@ -104,14 +103,16 @@ class GamesPlayer:
 
     def __init__(self, games: Iterator[Game], source: SimulatedSource) -> None:
         self.games, self.source = games, source
-        self.player: WaitingPlayer | None = None
+        self.player: SimulatedEngine | None = None
         self._next_game()
 
     def _next_game(self) -> None:
         for game in self.games:
             self.counts = game.counts
             if not game.covered:
-                self.player = WaitingPlayer(game, self.source, most=BLOCK, record=True)
+                self.player = SimulatedEngine(
+                    game, self.source, most=BLOCK, record=True, waits=True
+                )
                 return
         self.player = None
 
@@ -128,7 +129,7 @@ class GamesPlayer:
         return block if len(block) or self.finished else self.play(episodes)
 
 
-class GoalsPlayer(PolicyCompiled):
+class GoalsPlayer(SimulatedPolicyEngine):
     """Plays GOSPRL's game; ``tests/reference/peers.py`` has it in plain Python."""
 
     def __init__(
@@ -174,7 +175,7 @@ class RoundsPlayer:
     def __init__(self, game: Game, source: SimulatedSource) -> None:
         self.game, self.counts, self.source = game, game.counts, source
         uniform = Policy.uniform(game.target.shape)
-        self.compiled = PolicyCompiled(uniform, game.counts, source, most=1, record=True)
+        self.compiled = SimulatedPolicyEngine(uniform, game.counts, source, most=1, record=True)
 
     @property
     def finished(self) -> bool:

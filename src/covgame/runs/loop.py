@@ -1,4 +1,4 @@
-"""The one loop: play what a run asks for, block by block, and write it down."""
+"""The only loop: plays the tasks of a run in blocks, and records them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,27 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from covgame.engine.engines import (
+    COARSE,
+    GROWTH,
+    BatchEngine,
+    CountsEngine,
+    CountsPolicyEngine,
+    Engine,
+    PolicyEngine,
+    SimulatedEngine,
+    SimulatedPolicyEngine,
+    SteppedEngine,
+)
 from covgame.episodes import Episode, as_block
 from covgame.errors import BadInput, EnvironmentFailed, StorageFailed
 from covgame.failures import Failure
-from covgame.pac.tasks import Task
-from covgame.runs.players import Player, external_player, player_for
+from covgame.pac.tasks import CoverTask, PolicyTask, Task
 from covgame.runs.run import Run, recorder_for
 from covgame.signals import AtomicSection, Interruption, OneProcess
-from covgame.sources.source import EpisodeObserver, Source
+from covgame.sources.simulated import SimulatedSource
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
+from covgame.workers.player import TeamPlayer
 
 if TYPE_CHECKING:
     from covgame.storage.reading import RecordedEpisodes
@@ -28,6 +41,8 @@ FIRST_BLOCK = 1
 """Episodes: nobody knows yet how long one takes, and within a block nothing can be saved."""
 
 SECONDS_PER_BLOCK = 0.1
+
+STEPS_PER_BLOCK = 200_000
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
@@ -97,19 +112,7 @@ def _blocks(
     if task is None or task.over:
         return
     with one_step:
-        player = player_for(run, task, RunObserver(run, recorder))
-    yield from _blocks_of(player, run, task, recorder, interruption, one_step)
-
-
-def _blocks_of(
-    player: Player,
-    run: Run,
-    task: Task,
-    recorder: Recorder | None,
-    interruption: Interruption,
-    one_step: AtomicSection,
-) -> Generator[None]:
-    """Play block after block, and write each down."""
+        engine = engine_for(run, task, RunObserver(run, recorder))
     size = FIRST_BLOCK
     while not (task.over or run.budget_left == 0 or interruption.requested):
         began = time.monotonic()
@@ -120,15 +123,58 @@ def _blocks_of(
             recorder.room if recorder else None,
         ]
         with one_step:
-            block = player.play(min(most for most in limits if most is not None))
+            block = engine.play(min(most for most in limits if most is not None))
             block = replace(block, first_episode=run.number_of(block.first_episode))
             run.keep(block)
             if recorder:
                 recorder.add(block)
         size = next_size(size, time.monotonic() - began)
-        if isinstance(getattr(player, "failure", None), KeyboardInterrupt):
+        if isinstance(engine.failure, KeyboardInterrupt):
             interruption.requested = True  # raised within a step, perhaps by the environment
         yield
+
+
+def engine_for(run: Run, task: Task, observer: EpisodeObserver) -> Engine:
+    """The engine that plays a task of a run; it tells the observer what an environment shows."""
+    source = run.source
+    if isinstance(task, CoverTask) and task.rounds:
+        return BatchEngine(task.game, source, observer)
+    if isinstance(task, CoverTask) and (team := source.open_team()) is not None:
+        budget = lambda: run.budget_left  # noqa: E731
+        return TeamPlayer(task.game, source, task.growth, team, budget=budget, observer=observer)
+    if source.model is None:
+        return _stepped_engine(run, task, source, observer)
+    return _counts_engine(run, task) if run.by_counts else _simulated_engine(run, task)
+
+
+def _stepped_engine(
+    run: Run, task: Task, source: Source, observer: EpisodeObserver = UNOBSERVED
+) -> SteppedEngine | PolicyEngine:
+    """The engine that plays a task step by step, and can replay recorded episodes."""
+    if run.task_seed != source.seed:
+        source = source.seeded(run.task_seed)
+    if isinstance(task, PolicyTask):
+        return PolicyEngine(task.policy, task.counts, source, observer)
+    return SteppedEngine(task.game, source, task.growth, observer)
+
+
+def _counts_engine(run: Run, task: Task) -> Engine:
+    model, seed = run.environment.require_model("playing by counts"), run.task_seed
+    if isinstance(task, PolicyTask):
+        return CountsPolicyEngine(task.policy, task.counts, model, seed)
+    return CountsEngine(task.game, model, seed, GROWTH if task.episodes is None else COARSE)
+
+
+def _simulated_engine(run: Run, task: Task) -> Engine:
+    source = SimulatedSource(run.environment.require_model("simulating"), run.task_seed)
+    most = max(1, STEPS_PER_BLOCK // source.shape.horizon)
+    if isinstance(task, PolicyTask):
+        most = min(task.left, most)
+        return SimulatedPolicyEngine(
+            task.policy, task.counts, source, most=most, record=run.records
+        )
+    growth = task.growth if task.growth and task.growth.request else None
+    return SimulatedEngine(task.game, source, growth, most=most, record=run.records)
 
 
 class RunObserver(EpisodeObserver):
@@ -230,20 +276,20 @@ def replay(
 
     ``on_episode`` is called with the number of episodes told so far: with many it takes a while.
     """
-    task, player = None, None
+    task, engine = None, None
     for told, episode in enumerate(recorded):
-        if task is None or player is None:
+        if task is None or engine is None:
             task = run.current_task()
             if task is None:
                 raise BadInput(f"{recorded.folder} holds more episodes than this run ever asks for")
-            player = external_player(run, task, source)
+            engine = _stepped_engine(run, task, source)
         failure = source.failures.ended(told)
         is_avoided = failure is not None and failure.then == "avoided"
-        player.replay(episode, avoided=failure if is_avoided else None)
+        engine.replay(episode, avoided=failure if is_avoided else None)
         run.keep(as_block(told, [episode]))
         on_episode(told + 1)
         if task.over and not run.ONE_TASK:
             run.finish_task(task)
-            player = None
+            engine = None
     if task is not None and task.over and run.ONE_TASK:
         run.finish_task(task)

@@ -1,4 +1,4 @@
-"""What becomes of a target when some actions are not to be taken again."""
+"""Targets when some actions are not taken again, for example because they fail."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from covgame.targets.target import Target
 from covgame.types import BoolArray, BoolHS
 
 
-def without(target: Target, avoided: BoolArray) -> Target:
-    """The rows of a target that can do without what is avoided, (S, A)."""
-    return target.keep(can_do_without(target, avoided))
+def coverable_rows(target: Target, avoided: BoolArray) -> BoolArray:
+    """(G,), which rows of a target have a cell whose action is not avoided.
 
-
-def can_do_without(target: Target, avoided: BoolArray) -> BoolArray:
-    """Which rows of a target can do without what is avoided, (S, A)."""
+    Args:
+        target: The target.
+        avoided: (S, A), the avoided actions; it may lack the last states.
+    """
     shape = target.shape
     open_to = np.ones((shape.states, shape.actions), dtype=np.bool_)
     open_to[: len(avoided)] = ~avoided[: shape.states]
-    everywhere = np.broadcast_to(open_to, shape.hsa)
-    return _has_any(target, everywhere)
+    return _rows_with_any(target, np.broadcast_to(open_to, shape.hsa))
 
 
-def cut_off(game: Game, allowed: BoolArray) -> BoolArray:
-    """Open rows of a game that, as far as was seen, only avoided actions lead to.
+def cut_off_rows(game: Game, allowed: BoolArray) -> BoolArray:
+    """(G,), uncovered rows that only avoided actions lead to, judged by the observed transitions.
 
-    What an action leads to that was never tried, nobody knows: until all are, nothing is cut off.
+    An untried action may lead anywhere, so no row is cut off while one is left.
     """
     target, visits = game.target, game.counts.visits
     horizon, states, _ = target.shape.hsa
@@ -38,12 +37,11 @@ def cut_off(game: Game, allowed: BoolArray) -> BoolArray:
     tried = visits.sum(axis=0)[None] > 0 if game.counts.pooled else visits > 0
     if (there & ~tried)[: horizon - 1].any():
         return np.zeros(len(target), dtype=np.bool_)
-    still_open = game.collected < target.counts
-    return still_open & ~_has_any(target, there)
+    return (game.collected < target.counts) & ~_rows_with_any(target, there)
 
 
-def _has_any(target: Target, cells: BoolArray) -> BoolArray:
-    """Which rows have a cell among these."""
+def _rows_with_any(target: Target, cells: BoolArray) -> BoolArray:
+    """Which rows of a target have a cell among these."""
     members = target.members
     found: BoolArray = (
         np.bincount(members.row, cells.reshape(-1)[members.cell], minlength=len(target)) > 0
