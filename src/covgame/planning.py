@@ -348,7 +348,7 @@ def world_class(
         )
     return WorldClass(
         model.transitions,
-        model.rewards,
+        model.rewards * model.transitions.allowed_actions,
         stationary=pooled,
         same_rewards=pooled and len(model.stage_rewards) == 1,
         changes_rewards=task == "identify",

@@ -20,7 +20,7 @@ from covgame.sources.environments import Environment
 
 TASKS: tuple[FloorTask, ...] = ("identify", "explore")
 LARGE = 20_000
-LARGE_FOR_FUNCTIONALS = 2_000
+LARGE_FOR_PRECISION = 2_000
 
 
 @click.command()
@@ -102,7 +102,7 @@ def plan(
         raise click.UsageError(wrong)
     environment = covgame.make(env, horizon)
     if not quiet:
-        _warn_if_large(environment, with_functionals, seconds)
+        _warn_if_large(environment, with_functionals or with_floor, seconds)
         say_unless(False, per_stage_hint(environment, target) if target else None)
     answer: dict[str, Any] = {}
     pages = []
@@ -143,11 +143,11 @@ def _complaint(
     return None
 
 
-def _warn_if_large(environment: Environment, functionals: bool, seconds: float | None) -> None:
+def _warn_if_large(environment: Environment, has_precision: bool, seconds: float | None) -> None:
     """Linear programs over many cells take their time."""
     cells = environment.require_model("a plan").shape.cells
-    if cells > (LARGE_FOR_FUNCTIONALS if functionals else LARGE):
-        sooner = "" if functionals or seconds else "; --seconds 60 prints what is proved by then"
+    if cells > (LARGE_FOR_PRECISION if has_precision else LARGE):
+        sooner = "" if has_precision or seconds else "; --seconds 60 prints what is proved by then"
         say(f"linear programs over {cells:,} cells; this can take a while{sooner}")
 
 

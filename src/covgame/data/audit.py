@@ -401,7 +401,7 @@ def audit(
     paid = None
     if epsilon is not None and all(one.has_rewards for one in datasets):
         paid = _range(reward_range)
-    counts = gather(datasets, shape)
+    counts = gather(datasets, shape, paid=paid is not None)
     if environment is not None and environment.model is not None:
         said = " and ".join(one.name for one in datasets)
         check_fits(said, counts, environment.model.transitions, environment.model.names)

@@ -99,7 +99,8 @@ def certify_data(
         raise BadInput(f"epsilon is a positive number, not {epsilon!r}")
     require_evidence(combined.datasets, combined.shape.horizon)
     states = _states(combined, most_states)
-    counts = Counts(combined.shape, pooled=combined.counts.pooled)
+    paid = combined.rewards is not None
+    counts = Counts(combined.shape, pooled=combined.counts.pooled, paid=paid)
     counts.include(combined.apart, last_stage=False)
     if states > counts.shape.states:
         counts.grow(states)
@@ -209,6 +210,8 @@ def _multiplied(counts: Counts, times: int) -> Counts:
     again = deepcopy(counts)
     again.visits *= times
     again.reward_sums *= times
+    if again.payments is not None:
+        again.payments.sums *= times
     again.starts *= times
     again.n_episodes *= times
     again.table.entries["count"] *= times

@@ -72,7 +72,7 @@ class CombinedCounts:
         """What was seen, pooled over stages where they are alike."""
         if not self.stages[1]:
             return self.apart
-        pooled = Counts(self.shape, pooled=True)
+        pooled = Counts(self.shape, pooled=True, paid=self.rewards is not None)
         pooled.include(self.apart)
         return pooled
 
@@ -99,12 +99,12 @@ class CombinedCounts:
         return np.ones((self.shape.states, self.shape.actions), dtype=np.bool_)
 
 
-def gather(datasets: Sequence[Dataset], shape: Shape) -> Counts:
-    """All steps of all datasets, counted stage by stage."""
+def gather(datasets: Sequence[Dataset], shape: Shape, *, paid: bool = False) -> Counts:
+    """All steps of all datasets, counted stage by stage; ``paid`` also what transitions paid."""
     require_room(shape, 0, "counting")
-    total = Counts(shape, pooled=False)
+    total = Counts(shape, pooled=False, paid=paid)
     for one in datasets:
-        found = one.counts(shape, pooled=False)
+        found = one.counts(shape, pooled=False, paid=paid)
         if len(datasets) == 1:
             return found
         total.include(found)

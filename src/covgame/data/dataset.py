@@ -182,15 +182,19 @@ class Dataset:
         """All steps in order, at most about 500,000 at a time, whole episodes each time."""
         return self._assembled(self._assembler())
 
-    def counts(self, shape: Shape, *, pooled: bool, stage_free: bool = False) -> Counts:
+    def counts(
+        self, shape: Shape, *, pooled: bool, stage_free: bool = False, paid: bool = False
+    ) -> Counts:
         """What a learner counts of these episodes; ``stage_free`` if it tells no stages apart.
+
+        ``paid`` also adds up rewards by transition.
 
         A step that terminated the episode, or after which the environment truncated it before the
         last stage, counts as a transition to the end. Where the next state was not recorded, no
         transition is counted.
         """
         require_room(Shape(1, *shape.hsa[1:]) if stage_free else shape, 0, "counting")
-        counts = Counts(shape, pooled=pooled, stage_free=stage_free)
+        counts = Counts(shape, pooled=pooled, stage_free=stage_free, paid=paid)
         for steps in self.batches():
             counts.add_steps(vars(steps))
         return counts

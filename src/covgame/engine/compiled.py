@@ -68,7 +68,14 @@ class CompiledGame:
         if not is_compiled(game):
             raise BadInput("compiled code plays no planner or adversary but ours; play it plainly")
         self.kernel, self.tables_kernel, self.game = episodes, tables, game
-        self.optimism, self.paper = _optimism_numbers(game)
+        self.optimism, self.paper = np.zeros(5), None
+        optimism = game.planner.optimism  # type: ignore[attr-defined]
+        if isinstance(optimism, RangeAwareOptimism):
+            self.optimism = np.array(astuple(optimism))
+        else:
+            log_cells = optimism.thresholds.log_cells(optimism.delta)
+            states = float(game.target.shape.states)
+            self.paper = np.array([optimism.scale, log_cells, states])
         repeats_all = self.paper is not None or isinstance(game.adversary, WeightedMajority)
         self.incremental = incremental and not repeats_all
         self.is_learning = False  # steps are counted, but ``Game.learnt`` lacks them
@@ -102,12 +109,29 @@ class CompiledGame:
 
     def bind(self) -> None:
         """Use the arrays of the game, again after they have grown or were replaced."""
-        game = self.game
-        self.wanted = self._target_arrays()
+        game, target = self.game, self.game.target
+        whole = isinstance(game.adversary, TargetAware)
+        counts = target.whole_counts if whole else target.counts
+        cell_start, cell_row = target.by_place
+        preference = game.preference
+        self.wanted = layout.TargetArrays(
+            counts=counts,
+            log_counts=of_each_kind(math.log, counts),
+            collected=game.collected,
+            any_stage=target.any_stage,
+            largest=float(counts.max(initial=0.0)) / target.most_per_episode,
+            smallest=smallest_count(target),
+            most=target.most_per_episode,
+            row_start=layout.row_starts(target.places.row, len(target)),
+            row_cell=target.places.cell,
+            cell_start=cell_start,
+            cell_row=cell_row,
+            preference=np.zeros(0) if preference is None else preference.reshape(-1),
+        )
         self.reward = game.place_rewards(game.state.weights)
-        self.workspace = layout.new_workspace(game.counts, len(game.target), game.deepest)
+        self.workspace = layout.new_workspace(game.counts, len(target), game.deepest)
         self.path, self.path_next = self.workspace.path, self.workspace.path_next
-        self.pairs = game.target.shape.pairs
+        self.pairs = target.shape.pairs
         self.has_other_weights = False
         self._bind_tables()
 
@@ -176,27 +200,6 @@ class CompiledGame:
         """Whether the adversary is ``MissingOnly``; None if not, so that compiling omits it."""
         return isinstance(self.game.adversary, MissingOnly) or None
 
-    def _target_arrays(self) -> layout.TargetArrays:
-        game, target = self.game, self.game.target
-        whole = isinstance(game.adversary, TargetAware)
-        counts = target.whole_counts if whole else target.counts
-        cell_start, cell_row = target.by_place
-        preference = game.preference
-        return layout.TargetArrays(
-            counts=counts,
-            log_counts=of_each_kind(math.log, counts),
-            collected=game.collected,
-            any_stage=target.any_stage,
-            largest=float(counts.max(initial=0.0)) / target.most_per_episode,
-            smallest=smallest_count(target),
-            most=target.most_per_episode,
-            row_start=layout.row_starts(target.places.row, len(target)),
-            row_cell=target.places.cell,
-            cell_start=cell_start,
-            cell_row=cell_row,
-            preference=np.zeros(0) if preference is None else preference.reshape(-1),
-        )
-
     # ------------------------------------------------------------------------------ planning
 
     def ask(self) -> Policy:
@@ -258,19 +261,13 @@ class CompiledGame:
         if changed and game.should_look_again():
             self._look_again()
             return self._plan_on(stage, successor)
-        news = game.learns_within and self._is_news(cell, successor)
+        # Steps that are not learnt yet were no news, and do not make others news.
+        news = game.learns_within and self.tables_kernel.is_news(
+            *self.shared, cell % self.pairs, successor
+        )
         if not changed and not news and self._is_planned(stage, successor):
             return None
         return self._plan_on(stage, successor, changed=changed)
-
-    def _is_news(self, cell: int, successor: int) -> bool:
-        """Whether a step is news, as ``Counts.learn`` says.
-
-        Steps that were not learnt yet were none, and what was none does not make others news.
-        """
-        is_news: Any = self.tables_kernel.is_news
-        news: bool = is_news(*self.shared, cell % self.pairs, successor)
-        return news
 
     def _is_planned(self, h: int, state: int) -> bool:
         """Whether the plan knows what to do in a state at a stage, and looks far enough ahead."""
@@ -378,13 +375,3 @@ class CompiledGame:
             self.plan_cache, self.majority, self.missing_only, self.episode, steps,
             len(self.game.learnt),
         )  # fmt: skip
-
-
-def _optimism_numbers(game: Game) -> tuple[FloatArray, FloatArray | None]:
-    """(the numbers of the range-aware optimism, those of the paper's or None)."""
-    optimism = game.planner.optimism  # type: ignore[attr-defined]
-    if isinstance(optimism, RangeAwareOptimism):
-        return np.array(astuple(optimism)), None
-    log_cells = optimism.thresholds.log_cells(optimism.delta)
-    states = float(game.target.shape.states)
-    return np.zeros(5), np.array([optimism.scale, log_cells, states])

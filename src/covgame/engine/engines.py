@@ -473,8 +473,10 @@ class SimulatedPolicyEngine(Engine):
         self, policy: Policy, counts: Counts, source: SimulatedSource, *, most: int, record: bool
     ) -> None:
         self.counts, self.source = counts, source
-        self.most, self.is_recording = most, record
-        self.record = layout.new_record(most, most * counts.shape.horizon if record else 0)
+        self.most, self.returns_steps = most, record
+        self.is_recording = record or counts.payments is not None
+        steps = most * counts.shape.horizon if self.is_recording else 0
+        self.record = layout.new_record(most, steps)
         self.world = world_arrays(source.model)
         self.workspace = layout.new_workspace(counts)
         self.curious: Any = None  # what compiled code plans anew before every episode
@@ -518,7 +520,9 @@ class SimulatedPolicyEngine(Engine):
         self.counts.n_episodes += played
         if why == layout.POOL_FULL:
             self._bind()
-        return recorded_block(self.record, first, played, steps if self.is_recording else 0)
+        if self.counts.payments is not None:
+            self.counts.pay(recorded_block(self.record, first, played, steps))
+        return recorded_block(self.record, first, played, steps if self.returns_steps else 0)
 
 
 def recorded_block(record: layout.Record, first: int, played: int, steps: int) -> Block:
@@ -619,5 +623,6 @@ class CountsPolicyEngine(Engine):
         """So many episodes; their steps do not exist."""
         first = self.counts.n_episodes
         rng = np.random.default_rng([self.seed, COUNTED_STREAM, first])
-        self.counts.add_visits(draw_visits(self.successors, self.policy, episodes, rng))
+        paid = self.counts.payments is not None
+        self.counts.add_visits(draw_visits(self.successors, self.policy, episodes, rng, paid=paid))
         return as_block(first, [])

@@ -13,7 +13,7 @@ KL and its values are computed anew, and the printed number is the right side ab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
 from typing import Literal
@@ -96,8 +96,8 @@ class Floor:
     delta: float
     stationary: bool  # whether methods may rely on stages being alike
     episodes: float
-    alternatives: list[Alternative]
-    multipliers: FloatArray
+    alternatives: list[Alternative] = field(repr=False)
+    multipliers: FloatArray = field(repr=False)
     attained: float  # of the program: with these alternatives no floor can be larger
     ended: bool  # whether the search found nothing more, or reached its limit of rounds
 

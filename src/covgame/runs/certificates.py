@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ def data_hash(counts: Counts) -> str:
     for array in (counts.visits, counts.starts, listed):
         digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     digest.update(np.round(counts.reward_sums, 6).astype("<f8").tobytes())
+    if counts.payments is not None:
+        paid = counts.payments.of(listed[:, 0], listed[:, 1])
+        digest.update((np.round(paid, 6) + 0.0).astype("<f8").tobytes())
     return digest.hexdigest()
 
 
@@ -34,12 +38,12 @@ def write_certificate(folder: RunFolder, content: dict[str, Any]) -> None:
 
 def reward_free_claim(learner: CertifiedExploration) -> dict[str, Any]:
     """The content of a reward-free certificate."""
-    certificate = learner.certificate
-    error, theta = certificate.best
+    proved = learner.proved
     return {
         "claim": "reward-free",
         "says": "a policy that is optimal on the learnt model loses at most error, any reward",
-        "numbers": {"error": min(error, certificate.error), "theta": theta},
+        "numbers": {"error": learner.bound, "theta": proved.theta},
+        "penalty": None if proved.penalty is None else asdict(proved.penalty),
         **_about(learner),
     }
 
@@ -47,14 +51,15 @@ def reward_free_claim(learner: CertifiedExploration) -> dict[str, Any]:
 def best_policy_claim(learner: CertifiedIdentification) -> dict[str, Any]:
     """The content of a best-policy certificate."""
     certificate = learner.certificate
-    lower, policy = certificate.candidate
+    (lower, policy), upper = certificate.candidate, learner.upper
     earned, validation = certificate.range, certificate.validation
     if validation is not None and validation.policy is not policy:
         validation = None  # the claim does not rest on it
     return {
         "claim": "best-policy",
         "says": "the policy's value is at least lower, and no policy's is above upper",
-        "numbers": {"gap": certificate.gap, "lower": lower, "upper": certificate.upper},
+        "numbers": {"gap": upper - lower, "lower": lower, "upper": upper},
+        "penalty": None if learner.penalty is None else asdict(learner.penalty),
         "policy": policy.to_list(),
         "validation": validation
         and {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covgame.arrays import sum_by_index
 from covgame.data.draws import Draws, require_independent
 from covgame.errors import BadInput
 from covgame.failures import Failures
@@ -25,7 +26,15 @@ from covgame.mdp.families import FAMILIES
 from covgame.notebook import facts_table
 from covgame.pac.assumptions import assumptions_of_claim, assumptions_of_coverage
 from covgame.pac.certified import CertifiedIdentification
-from covgame.pac.error_bounds import Range, best_policy, reward_free
+from covgame.pac.error_bounds import (
+    CENTRES,
+    FIRST_OPTIMISM,
+    WEIGHTS,
+    Penalty,
+    Range,
+    best_policy,
+    reward_free,
+)
 from covgame.pac.homogeneity import TRUNCATED, difference, share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
@@ -158,7 +167,9 @@ class _Data:
     def apart(self) -> Counts:
         """All that was seen, stage by stage."""
         assert self.episodes is not None  # noqa: S101 (by counts nobody asks)
-        return _with_given(self.episodes.counts(pooled=False), self.given, last_stage=False)
+        paid = self.counts.payments is not None
+        counts = self.episodes.counts(pooled=False, paid=paid)
+        return _with_given(counts, self.given, last_stage=False)
 
     @classmethod
     def of(
@@ -174,8 +185,9 @@ class _Data:
             from covgame.storage.reading import RecordedEpisodes
 
             episodes = RecordedEpisodes(folder, shape)
-            given = load_prior_data(folder, shape, stage_free=stage_free)
-            counts = episodes.counts(pooled=pooled, stage_free=stage_free)
+            paid = folder.config.get("command") == "identify"
+            given = load_prior_data(folder, shape, stage_free=stage_free, paid=paid)
+            counts = episodes.counts(pooled=pooled, stage_free=stage_free, paid=paid)
             counts = _with_given(counts, given, last_stage=last_stage)
             return cls(counts, episodes, given=given)
         if folder.config.get("play") != "counts":
@@ -343,6 +355,11 @@ def _check_flow(folder: RunFolder, counts: Counts) -> None:
     least = visits[:-1].reshape(-1, pairs).sum(axis=0)
     fits = (visits >= 0).all() and counts.starts.sum() == counts.n_episodes
     fits = fits and (visits[0].sum(axis=1) == counts.starts).all()
+    if counts.payments is not None:  # what transitions paid adds up to what cells did
+        row, _, sums = counts.payments.listed()
+        paid = sum_by_index(row % pairs, sums, pairs)
+        earned = counts.reward_sums[:-1].reshape(-1, pairs).sum(axis=0)
+        fits = fits and bool(np.allclose(paid, earned, rtol=1e-9, atol=1e-6))
     if not (fits and (least <= seen).all() and (seen <= most).all()):
         raise BadInput(f"the counts of {folder.path} do not fit together")
 
@@ -350,9 +367,22 @@ def _check_flow(folder: RunFolder, counts: Counts) -> None:
 def _check_reward_free(
     folder: RunFolder, data: _Data, structure: Structure, claimed: CertificateFile
 ) -> Checked:
-    error = reward_free(data.counts, structure, share_of(claimed.delta, claimed.stages)).error
+    certificate = reward_free(data.counts, structure, share_of(claimed.delta, claimed.stages))
+    penalty = _penalty(folder, claimed)
+    error = min(certificate.bound(penalty).error, float(data.counts.shape.horizon))
     _require(folder, "error", error, claimed.numbers.get("error"))
     return _checked(folder, data, claimed, {"error": error})
+
+
+def _penalty(folder: RunFolder, claimed: CertificateFile) -> Penalty | None:
+    """How the claim uses its joint budget; of all mixtures only some are averaged over."""
+    if claimed.penalty is None:
+        return None
+    penalty = Penalty(**claimed.penalty.model_dump())
+    centres = CENTRES if claimed.claim == "reward-free" else [FIRST_OPTIMISM.centre]
+    if penalty.weight not in WEIGHTS or penalty.centre not in centres:
+        raise BadInput(f"the certificate of {folder.path} names a mixture that does not exist")
+    return penalty
 
 
 def _check_best_policy(
@@ -367,7 +397,9 @@ def _check_best_policy(
         raise BadInput(f"the certificate of {folder.path} holds no policy for this world")
     share = share_of(claimed.delta, claimed.stages)
     certificate = best_policy(counts, structure, share, earned)
-    lower, upper = certificate.lower(table.copy()), certificate.upper
+    lower, upper = certificate.lower(table.copy()), certificate.optimism().upper
+    if (penalty := _penalty(folder, claimed)) is not None:
+        upper = min(upper, certificate.optimism(penalty).upper)
     if claimed.validation is not None:
         lower = max(lower, _replayed(folder, data, structure, claimed, earned))
     for name, found in (("gap", upper - lower), ("upper", upper), ("lower", -lower)):
@@ -405,12 +437,12 @@ def _replayed(
     supposed = claimed.stages != "known"
     shape = data.counts.shape
     learner = CertifiedIdentification(
-        Counts(shape, pooled=data.counts.pooled or supposed),
+        Counts(shape, pooled=data.counts.pooled or supposed, paid=True),
         structure,
         claimed.epsilon,
         claimed.delta,
         earned,
-        apart=Counts(shape, pooled=False) if supposed else None,
+        apart=Counts(shape, pooled=False, paid=True) if supposed else None,
     )
     for one in data.given:
         learner.start_from(one.counts, cut_short=one.cut_short)
@@ -420,7 +452,9 @@ def _replayed(
             break
         first = learner.counts.n_episodes - data.n_given
         last = min(first + part.episodes, len(data.episodes))
-        seen = data.episodes.counts(pooled=part.counts.pooled, first=first, last=last)
+        seen = data.episodes.counts(
+            pooled=part.counts.pooled, paid=True, returns=part.validates, first=first, last=last
+        )
         if part.validates and seen.visits[part.policy.probabilities() == 0].any():
             raise BadInput(f"the certificate of {folder.path} names episodes of another policy")
         part.counts.include(seen)

@@ -265,13 +265,14 @@ def opened(
         from covgame.data.dataset import require_evidence
 
         require_evidence(datasets, environment.horizon, rewards=settings.command == "identify")
-    first = count_prior_data(datasets, environment, source.shape)
+    paid = settings.command == "identify"
+    first = count_prior_data(datasets, environment, source.shape, paid=paid)
     kind = Exploration if settings.command == "explore" else Identification
 
     def begin() -> Exploration | Identification:
         algorithm, forecast = algorithm_for(environment, settings, source)
         run = kind(environment, settings, source, algorithm, forecast, folder=folder)
-        run.start_from(load_prior_data(folder, source.shape) if folder else first)
+        run.start_from(load_prior_data(folder, source.shape, paid=paid) if folder else first)
         return run
 
     return begin
@@ -346,10 +347,12 @@ def _certified(
     model = environment.model
     simulated = source.model is not None
     structure = known_structure(model, settings.most_successors, simulated=simulated)
-    counts = Counts(source.shape, pooled=source.stationary and not settings.stage_dependent)
+    paid = settings.command == "identify"
+    pooled = source.stationary and not settings.stage_dependent
+    counts = Counts(source.shape, pooled=pooled, paid=paid)
     # A model knows whether its stages are alike; of an environment that is supposed, and tested.
     tested = counts.pooled and not simulated
-    apart = Counts(source.shape, pooled=False) if tested else None
+    apart = Counts(source.shape, pooled=False, paid=paid) if tested else None
     asked = (counts, structure, float(settings.epsilon), settings.delta)
     if settings.command == "explore":
         return CertifiedExploration(*asked, apart=apart)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from covgame.storage.recorder import Recorder
 
 FIRST_BLOCK = 1
-"""Episodes: nobody knows yet how long one takes, and within a block nothing can be saved."""
+"""Episodes of the first block, since the time that one takes is not known yet."""
 
 SECONDS_PER_BLOCK = 0.1
 
@@ -50,7 +50,7 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 def play(run: AnyRun) -> Generator[AnyRun]:
     """Play in blocks; after each the run is yielded. Ends when done, spent or interrupted.
 
-    However the consumer leaves, what was played is saved, as far as it belongs together.
+    What was played is saved, also if the consumer stops or an error is raised.
     """
     run.environment.require_playable()
     run.stopped, recorder = None, None
@@ -79,13 +79,17 @@ def play(run: AnyRun) -> Generator[AnyRun]:
 
 
 def _put_away(run: Run, recorder: Recorder | None, *, whole: bool) -> None:
-    """Save what was played, if it is ``whole`` with the answer; a full disk keeps what it has."""
+    """Save the episodes, and the result if no step was broken off (``whole``)."""
     try:
         if recorder:
             recorder.close(whole=whole)
         run.stopped = run.stop_reason if whole else "interrupted"
         if recorder and whole:
-            _save_what_is_known(run)
+            try:
+                save_answer(run)
+            except KeyboardInterrupt:  # the linear program takes too long
+                run.stopped = "interrupted"
+                save_answer(run)
     except StorageFailed as error:
         run.fail(error)
     finally:
@@ -93,15 +97,6 @@ def _put_away(run: Run, recorder: Recorder | None, *, whole: bool) -> None:
             run.stopped = "failed"
         if recorder:
             recorder.release()
-
-
-def _save_what_is_known(run: Run) -> None:
-    """The answer; who does not wait for a linear program gets it without."""
-    try:
-        save_answer(run)
-    except KeyboardInterrupt:
-        run.stopped = "interrupted"
-        save_answer(run)
 
 
 def _blocks(
@@ -206,10 +201,9 @@ def next_size(episodes: int, seconds: float) -> int:
 
 
 def save_answer(run: Run) -> None:
-    """Write what there is to say to the run's folder, if it has one.
+    """Write the result to the run's folder, if it has one.
 
-    An answer that somebody did not wait for, or that a failing disk has spoilt, is not the last
-    word: resuming completes it.
+    The result of a run that was interrupted or failed is not final; resuming completes it.
     """
     if run.folder:
         run.conclude()
@@ -220,7 +214,7 @@ def save_answer(run: Run) -> None:
 def to_the_end(
     run: AnyRun, progress: Callable[[AnyRun], None] | bool | None = None, *, report: bool = False
 ) -> AnyRun:
-    """Play a run out; an interruption and a failing environment are raised when all is saved."""
+    """Play a run to its end; an interruption or a failure is raised when all is saved."""
     with _told(progress) as tell, updated_page(run, wanted=report) as update_page:
         warned = False
         for _ in play(run):
@@ -240,7 +234,7 @@ def to_the_end(
 
 @contextmanager
 def _told(progress: Callable[[AnyRun], None] | bool | None) -> Iterator[Callable[[AnyRun], None]]:
-    """Who is told after every block: a bar, somebody's function, nobody."""
+    """Yields what to call with the run after every block: a progress bar, or the function."""
     if progress is True:
         from covgame.report.progress import display
 
@@ -272,9 +266,9 @@ def replay(
     recorded: RecordedEpisodes,
     on_episode: Callable[[int], None] = lambda told: None,
 ) -> None:
-    """Tell a run all recorded episodes; it asks for the tasks that it asked for then.
+    """Replay all recorded episodes of a run, in the same tasks.
 
-    ``on_episode`` is called with the number of episodes told so far: with many it takes a while.
+    ``on_episode`` is called with the number of episodes replayed so far.
     """
     task, engine = None, None
     for told, episode in enumerate(recorded):

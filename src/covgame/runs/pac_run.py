@@ -54,6 +54,9 @@ class LearningAlgorithm(Algorithm, Protocol):
         ...
 
 
+BY_STAGE = ("transitions", "paid")
+"""What counts that pool stages and counts by stage do not share."""
+
 TASKS = 3
 """The stream of random numbers that gives every task its own seed."""
 
@@ -295,7 +298,8 @@ class LearningRun(Run):
             arrays["allowed"] = self.allowed
         algorithm = self.algorithm
         if isinstance(algorithm, Certified) and algorithm.apart is not None:
-            arrays["apart_transitions"] = counts_arrays(algorithm.apart)["transitions"]
+            own = counts_arrays(algorithm.apart)
+            arrays |= {f"apart_{name}": own[name] for name in BY_STAGE if name in own}
         task = self.task
         if task is not None and not self.needs_episodes:
             playing = (
@@ -355,8 +359,8 @@ def _restore_stages(algorithm: Certified, apart: Counts, arrays: Arrays) -> None
     elif "pooled" in arrays:
         if "apart_transitions" not in arrays:
             raise BadInput("the saved state does not say what every stage has shown")
-        own = {"pooled": np.array(False), "transitions": arrays["apart_transitions"]}
-        restore_counts(apart, {**arrays, **own})
+        own = {name: arrays[f"apart_{name}"] for name in BY_STAGE if f"apart_{name}" in arrays}
+        restore_counts(apart, {**arrays, **own, "pooled": np.array(False)})
 
 
 class Exploration(LearningRun):

@@ -113,14 +113,22 @@ def open_prior_data(
 
 
 def count_prior_data(
-    opened: Sequence[Dataset], environment: Environment, shape: Shape, *, stage_free: bool = False
+    opened: Sequence[Dataset],
+    environment: Environment,
+    shape: Shape,
+    *,
+    stage_free: bool = False,
+    paid: bool = False,
 ) -> list[PriorData]:
-    """Count the datasets; ``stage_free`` if the run does not distinguish stages."""
+    """Count the datasets; ``stage_free`` if the run does not distinguish stages.
+
+    ``paid`` also adds up rewards by transition.
+    """
     if not opened:
         return []
     from covgame.data.model_check import check_fits
 
-    given = [_given(one, shape, stage_free=stage_free) for one in opened]
+    given = [_given(one, shape, stage_free=stage_free, paid=paid) for one in opened]
     model = environment.model
     if model is not None:
         for one in given:
@@ -128,8 +136,8 @@ def count_prior_data(
     return given
 
 
-def _given(data: Dataset, shape: Shape, *, stage_free: bool) -> PriorData:
-    counts = data.counts(shape, pooled=stage_free, stage_free=stage_free)
+def _given(data: Dataset, shape: Shape, *, stage_free: bool, paid: bool) -> PriorData:
+    counts = data.counts(shape, pooled=stage_free, stage_free=stage_free, paid=paid)
     _check_unchanged(data, int(counts.visits.sum()))
     return PriorData(
         data.name,
@@ -190,7 +198,7 @@ def _write(place: Path, batches: Iterator[Steps]) -> int:
 
 
 def load_prior_data(
-    folder: RunFolder, shape: Shape, *, stage_free: bool = False
+    folder: RunFolder, shape: Shape, *, stage_free: bool = False, paid: bool = False
 ) -> list[PriorData]:
     """The datasets that a run started from, counted again."""
     from covgame.storage.config import GivenFile
@@ -198,16 +206,18 @@ def load_prior_data(
     listed = folder.config.get("given") or []
     said = [check_content(GivenFile, one, folder.database) for one in listed]
     return [
-        _counted(_place(folder.place, number), one, shape, stage_free=stage_free)
+        _counted(_place(folder.place, number), one, shape, stage_free=stage_free, paid=paid)
         for number, one in enumerate(said)
     ]
 
 
-def _counted(place: Path, said: GivenFile, shape: Shape, *, stage_free: bool) -> PriorData:
+def _counted(
+    place: Path, said: GivenFile, shape: Shape, *, stage_free: bool, paid: bool
+) -> PriorData:
     from covgame.storage.reading import RecordedEpisodes
 
     recorded, steps = RecordedEpisodes(place, shape, open_ends=True), 0
-    counts = Counts(shape, pooled=stage_free, stage_free=stage_free)
+    counts = Counts(shape, pooled=stage_free, stage_free=stage_free, paid=paid)
     for columns in recorded.steps():
         counts.add_steps(columns)
         steps += len(columns["stage"])

@@ -49,13 +49,23 @@ class SortedSuccessors:
 
 
 def draw_visits(
-    successors: SortedSuccessors, policy: Policy, episodes: int, rng: np.random.Generator
+    successors: SortedSuccessors,
+    policy: Policy,
+    episodes: int,
+    rng: np.random.Generator,
+    *,
+    paid: bool = False,
 ) -> CountedVisits:
-    """The visits of a number of episodes of a policy, exact in distribution."""
+    """The visits of a number of episodes of a policy, exact in distribution.
+
+    ``paid`` also adds up the rewards of each transition. Rewards of a model do not depend on
+    successors.
+    """
     model = successors.model
     H, S, A = model.shape.hsa
     visits, reward_sums = np.zeros((H, S, A), dtype=np.int64), np.zeros((H, S, A))
     starts, moves = np.zeros(S, dtype=np.int64), []
+    payments: list[float] = []
     states, chances = successors.first
     starts[states] = split(rng, episodes, chances)
     start, next_state, probability = successors.rows
@@ -67,19 +77,25 @@ def draw_visits(
             visits[h, s] = _split_over_actions(rng, int(present[s]), acting[h, s])
             for a in np.flatnonzero(visits[h, s]).tolist():
                 n, mean = int(visits[h, s, a]), float(model.rewards[h, s, a])
-                reward_sums[h, s, a] = rng.binomial(n, mean) if mean > 0 else 0
+                by_outcome = paid and h + 1 < H
+                if not by_outcome:
+                    reward_sums[h, s, a] = rng.binomial(n, mean) if mean > 0 else 0
                 if h + 1 == H:
                     continue
                 cell = (h * S + s) * A + a
                 row = s * A + a if model.transitions.stationary else cell
                 places = slice(start[row], start[row + 1])
                 taken = split(rng, n, probability[places])
+                if by_outcome:
+                    sums = [float(rng.binomial(times, mean)) for times in taken if times]
+                    reward_sums[h, s, a] = sum(sums)
+                    payments += sums
                 for successor, times in zip(next_state[places].tolist(), taken, strict=True):
                     if times:
                         arriving[successor] += times
                         moves.append((cell, successor, times))
         present = arriving[:END]
-    return CountedVisits(episodes, starts, visits, reward_sums, moves)
+    return CountedVisits(episodes, starts, visits, reward_sums, moves, payments if paid else None)
 
 
 def split(rng: np.random.Generator, total: int, chances: FloatArray) -> list[int]:

@@ -344,10 +344,19 @@ class RecordedEpisodes:
         return True
 
     def counts(
-        self, *, pooled: bool, stage_free: bool = False, first: int = 0, last: int | None = None
+        self,
+        *,
+        pooled: bool,
+        stage_free: bool = False,
+        paid: bool = False,
+        returns: bool = False,
+        first: int = 0,
+        last: int | None = None,
     ) -> Counts:
         """What a learner counts of the episodes ``first`` to ``last`` - 1."""
-        counts = Counts(self.shape, pooled=pooled, stage_free=stage_free)
+        counts = Counts(self.shape, pooled=pooled, stage_free=stage_free, paid=paid)
+        if counts.payments is not None and returns:
+            counts.payments.returns = {}
         for steps in self.steps(first, last):
             counts.add_steps(steps)
         return counts
