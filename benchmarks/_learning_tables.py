@@ -206,7 +206,32 @@ def certified_clock() -> str:
     return table(["cells", "reward-free", "best policy"], rows)
 
 
+def floors() -> str:
+    """Floors beside what our certificates take, with an estimate of what data could do."""
+    content = _results.read("floor")["rows"]
+    rows = []
+    for env in dict.fromkeys(row["env"] for row in content):
+        cells = [f"`{env}`"]
+        for task in ("identify", "explore"):
+            row = next(one for one in content if (one["env"], one["task"]) == (env, task))
+            cells[0] = f"`{env}`, H {row['horizon']}"
+            floor = f"{row['floor']:.1f}" + ("" if row["ended"] else "+")
+            if "floor_pooled" in row:
+                floor += f" ({row['floor_pooled']:.1f})"
+            taken = f"{row['episodes']:,}"
+            times = f"{row['episodes'] / row['floor']:,.0f} x"
+            estimate = f"{float(format(row['estimate'], '.2g')):,.0f}"
+            cells += [floor, f"{taken}, {times}", estimate]
+        rows.append(cells)
+    heads = [
+        *("world", "identify: floor (pooled)", "takes", "estimate"),
+        *("explore: floor (pooled)", "takes", "estimate"),
+    ]
+    return table(heads, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "floors": floors,
     "pac_runs": pac_runs,
     "visitations": visitations,
     "worst_rewards": worst_rewards,

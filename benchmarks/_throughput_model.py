@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from covgame.workers.sizing import Pace
+from covgame.workers.player import Pace
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A team of any size in virtual time, on any machine, with exact step times.
 
-It satisfies ``covgame.workers.messages.Team``, so the player is the one that users have. Episodes
+It satisfies ``covgame.sources.messages.Team``, so the player is the one that users have. Episodes
 are drawn from a model.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -18,14 +19,14 @@ from covgame.episodes import Episode
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.sources.environments import make
-from covgame.sources.external import ExternalSource
+from covgame.sources.messages import Job, Lost, NewStates, Report
 from covgame.sources.simulated import SimulatedSource
 from covgame.sources.states import CountedStates
+from covgame.sources.stepped import SteppedSource
 from covgame.sources.steppers import AbsentStepper, Actions
+from covgame.sources.worker import Recipe, Worker
 from covgame.targets.target import Target
-from covgame.workers.messages import Job, Lost, NewStates, Report
 from covgame.workers.player import TeamPlayer
-from covgame.workers.worker import Recipe, Worker
 
 
 class VirtualTeam:
@@ -75,16 +76,17 @@ class VirtualTeam:
 def _worker(model: TabularMDP, *, discovered: bool) -> Worker:
     """A worker that plans by itself."""
     horizon, states, _ = model.shape.hsa
+    environment = make(Simulator(model), horizon=horizon)
     if discovered:
-        return Worker(Recipe(horizon, copied=make(Simulator(model), horizon=horizon)).open())
-    stepper, _ = make(Simulator(model), horizon=horizon).opened()
-    return Worker(ExternalSource(stepper, CountedStates(states), horizon, 0))
+        return Worker(Recipe(horizon, copied=environment).open())
+    source = cast("SteppedSource", environment.open(0))
+    return Worker(SteppedSource(source.stepper, CountedStates(states), horizon, 0))
 
 
-def absent(model: TabularMDP, seed: int) -> ExternalSource:
+def absent(model: TabularMDP, seed: int) -> SteppedSource:
     """What a player knows of an environment that its workers have."""
     H, S, A = model.shape.hsa
-    return ExternalSource(AbsentStepper(Actions(range(A))), CountedStates(S), H, seed)
+    return SteppedSource(AbsentStepper(Actions(range(A))), CountedStates(S), H, seed)
 
 
 def episodes_to_cover(
@@ -94,7 +96,7 @@ def episodes_to_cover(
     game = default_game(target, pooled=model.transitions.stationary)
     team = VirtualTeam(model, workers, seed)
     player = TeamPlayer(game, absent(model, seed), None, team, each=1, ahead=0)
-    player.under_way.anticipates = anticipates
+    player.in_flight.anticipates = anticipates
     while not game.covered:
         player.play(1_000)
     return game.counts.n_episodes
@@ -109,7 +111,6 @@ def discover_and_cover(
     """
     horizon = model.shape.horizon
     run = cg.cover(lambda: Simulator(model), request, horizon=horizon, seed=seed, max_episodes=0)
-    assert isinstance(run.source, ExternalSource)  # noqa: S101 (a class is played step by step)
     team = VirtualTeam(model, workers, seed, discovered=True)
     player = TeamPlayer(run.game, run.source, run.growth, team, each=1, ahead=0)
     while not (run.game.counts.n_episodes and run.growth.is_second_look(run.game)):

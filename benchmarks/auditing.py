@@ -84,7 +84,7 @@ def audited(folder: str) -> dict[str, Any]:
     found = cg.audit(folder, TARGET)
     text = found.to_text()
     seconds = time.perf_counter() - began
-    return {"seconds": seconds, "steps": found.steps, "holes": len(found.holes), "text": text}
+    return {"seconds": seconds, "steps": found.steps, "holes": len(found.gaps), "text": text}
 
 
 def _measured(what: str, folder: str) -> dict[str, Any]:

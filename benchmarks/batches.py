@@ -18,9 +18,9 @@ import numpy as np
 import covgame as cg
 from benchmarks import _results
 from benchmarks.comparison.measures import priced, world
+from covgame.engine.engines import BatchEngine, CountsEngine
 from covgame.game.presets import default_game, paper_game
-from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, SortedSuccessors, draw_visits
-from covgame.players.lazy import BatchedPlayer
+from covgame.sources.counted import MOST_EPISODES, SortedSuccessors, draw_visits
 from covgame.sources.simulated import SimulatedSource
 
 WORLDS = [
@@ -44,7 +44,7 @@ def batches(env: str, visits: float, size: int, *, anticipated: bool) -> float:
     for seed in range(SEEDS):
         game = default_game(target, pooled=model.transitions.stationary)
         policies, each = (size, 1) if anticipated else (1, size)
-        player = BatchedPlayer(game, SimulatedSource(model, seed), policies=policies, each=each)
+        player = BatchEngine(game, SimulatedSource(model, seed), policies=policies, each=each)
         while not game.covered:
             player.play(size)
         taus.append(game.counts.n_episodes)
@@ -56,7 +56,7 @@ def by_counts(kind: str, visits: float) -> dict[str, Any]:
     model = world(BY_COUNTS)
     target, cost = priced(BY_COUNTS, f"uniform:{visits:g}")
     game = default_game(target, pooled=True) if kind == "default" else paper_game(target, delta=0.1)
-    player, began = CountsPlayer(game, model, 0), time.perf_counter()
+    player, began = CountsEngine(game, model, 0), time.perf_counter()
     while not game.covered and game.counts.n_episodes < CAP * cost:
         player.play(MOST_EPISODES)
     return {

@@ -30,7 +30,7 @@ from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.pac.error_bounds import BestPolicyGap, Range, best_policy, reward_free
 from covgame.pac.mixtures import Structure
-from covgame.players.by_counts import SortedSuccessors, draw_visits
+from covgame.sources.counted import SortedSuccessors, draw_visits
 from covgame.targets.target import Target
 from covgame.types import FloatArray, FloatHSA, Policy
 

@@ -19,15 +19,15 @@ import numpy as np
 
 from benchmarks import _results
 from covgame.config import CoverConfig
+from covgame.engine.engines import SimulatedEngine
 from covgame.flow.cheap_bounds import cheap_bounds
 from covgame.flow.min_flow import dual_bound, min_flow
 from covgame.game.presets import configured_game
 from covgame.mdp.model import TabularMDP
-from covgame.planning import resolve_target
-from covgame.players.compiled import CompiledPlayer
-from covgame.runs.least import cheaply, estimated
+from covgame.runs.lower_bound import estimated_bound, quick_bound
 from covgame.sources.environments import as_environment
 from covgame.sources.simulated import SimulatedSource
+from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from covgame.types import FloatArray
 
@@ -54,7 +54,7 @@ def play(model: TabularMDP, target: Target, *, averaging: bool) -> tuple[Any, Fl
         SETTINGS, target, stationary=model.transitions.stationary, stage_free=target.stage_free
     )
     most = 1 if averaging else 1_000
-    player = CompiledPlayer(game, SimulatedSource(model, SETTINGS.seed), most=most, record=False)
+    player = SimulatedEngine(game, SimulatedSource(model, SETTINGS.seed), most=most, record=False)
     average = np.zeros(len(target))
     began = time.perf_counter()
     while not game.covered:
@@ -67,12 +67,12 @@ def play(model: TabularMDP, target: Target, *, averaging: bool) -> tuple[Any, Fl
 def measured(name: str, horizon: int | None, request: str, *, solve: bool = True) -> dict[str, Any]:
     """One world."""
     model = as_environment(name, horizon).require_model("a bound")
-    target, kernel = resolve_target(request, model), model.transitions
+    target, kernel = parse_request(request).resolve(model.transitions), model.transitions
     game, _, seconds = play(model, target, averaging=False)
     visits, episodes = game.counts.visits, game.counts.n_episodes
     row: dict[str, Any] = {"world": name, "target": request, "cells": kernel.shape.cells}
     began = time.perf_counter()
-    printed = cheaply(kernel, target, visits, episodes)
+    printed = quick_bound(kernel, target, visits, episodes)
     row |= {"episodes": episodes, "run seconds": seconds, "printed": printed.episodes}
     row |= {"attained": printed.attained, "printed seconds": time.perf_counter() - began}
     row["memory"] = _results.peak_memory()
@@ -84,7 +84,7 @@ def measured(name: str, horizon: int | None, request: str, *, solve: bool = True
     row["rounds"] = [cheap_bounds(kernel, target, rounds, visits).lower for rounds in ROUNDS]
     if len(target) * episodes <= MOST_AVERAGED:
         row["own weights"] = dual_bound(kernel, target, play(model, target, averaging=True)[1])
-    row["estimate"] = estimated(game.counts.kernel(), target, visits)
+    row["estimate"] = estimated_bound(game.counts.kernel(), target, visits)
     return row
 
 
@@ -100,7 +100,7 @@ def main(quick: bool) -> None:
 
 def _smallest() -> tuple[TabularMDP, Target]:
     model = as_environment("chain").require_model("a bound")
-    return model, resolve_target("uniform:1/pair", model)
+    return model, parse_request("uniform:1/pair").resolve(model.transitions)
 
 
 if __name__ == "__main__":

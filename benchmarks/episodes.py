@@ -22,14 +22,14 @@ from typing import Any
 import covgame as cg
 from benchmarks import _results
 from covgame.config import CoverConfig
+from covgame.engine.engines import SimulatedEngine
 from covgame.game.game import Game, rounds
 from covgame.game.presets import default_game, paper_game
-from covgame.players.compiled import WaitingPlayer
 from covgame.runs.cover import start
-from covgame.runs.playing import play
-from covgame.runs.saving import create_folder
+from covgame.runs.loop import play
+from covgame.runs.run import create_folder
 from covgame.sources.simulated import SimulatedSource
-from covgame.targets.reaching import drop_rarely_reached
+from covgame.targets.resolve import drop_rarely_reached
 
 CHAIN = "doublechain:length=31,horizon=20"
 LONG = 3000  # visits a cell: more than is played here
@@ -37,7 +37,7 @@ SIZES = [31, 100, 310, 1000, 2500]
 COMPILE = """
 import json, time
 import covgame as cg
-from covgame.players.compiled import CompiledGame
+from covgame.engine.compiled import CompiledGame
 CompiledGame.waits = True
 began = time.perf_counter()
 cg.cover("grid", "uniform:1/pair")
@@ -49,7 +49,7 @@ def game_for(env: str, visits: float, kind: str, reach: float = 0.001) -> tuple[
     """A game that goes on for long enough, and its world."""
     model = cg.make(env).require_model("a benchmark")
     asked = cg.uniform(visits).resolve(model.transitions)
-    target = drop_rarely_reached(asked, model.transitions, reach).target
+    target, _ = drop_rarely_reached(asked, model.transitions, reach)
     if kind == "paper":
         return paper_game(target, delta=0.1), model
     return default_game(target, pooled=kind == "pooled"), model
@@ -58,7 +58,9 @@ def game_for(env: str, visits: float, kind: str, reach: float = 0.001) -> tuple[
 def microseconds(env: str, kind: str, episodes: int, repeats: int = 5) -> float:
     """Per episode in the middle of a long run: the median of several stretches."""
     game, model = game_for(env, LONG, kind)
-    player = WaitingPlayer(game, SimulatedSource(model, 0), most=episodes, record=False)
+    player = SimulatedEngine(
+        game, SimulatedSource(model, 0), most=episodes, record=False, waits=True
+    )
     while game.counts.n_episodes < 2 * episodes:
         player.play(episodes)
     times = []
@@ -114,7 +116,9 @@ def growth(states: int, kind: str) -> dict[str, Any]:
     episodes = max(20, 2_000_000 // cells)
     spent = microseconds(env, kind, episodes, repeats=3)
     game, model = game_for(env, LONG, kind)
-    WaitingPlayer(game, SimulatedSource(model, 0), most=episodes, record=False).play(episodes)
+    SimulatedEngine(game, SimulatedSource(model, 0), most=episodes, record=False, waits=True).play(
+        episodes
+    )
     return {"cells": cells, "kind": kind, "us": spent, "bytes": bytes_per_cell(game)}
 
 

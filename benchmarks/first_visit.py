@@ -23,13 +23,13 @@ import numpy as np
 
 from benchmarks import _results
 from benchmarks.comparison.measures import REACH, priced, world
+from covgame.engine.engines import SimulatedEngine
 from covgame.game.adversary import TargetAware
 from covgame.game.counts import Counts
 from covgame.game.game import Game
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import WaitingPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 
@@ -100,7 +100,9 @@ def episodes(env: str, text: str, player: str, seeds: int) -> list[int]:
     taken = []
     for seed in range(seeds):
         game = PLAYERS[player](model, target)
-        compiled = WaitingPlayer(game, SimulatedSource(model, seed), most=512, record=False)
+        compiled = SimulatedEngine(
+            game, SimulatedSource(model, seed), most=512, record=False, waits=True
+        )
         while not game.covered and game.counts.n_episodes < CAP * phi:
             compiled.play(512)
         taken.append(game.counts.n_episodes)

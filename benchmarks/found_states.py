@@ -32,7 +32,7 @@ from covgame.baselines.nearest_untried import EveryPair, ExpectedSteps, NearestU
 from covgame.episodes import Episode
 from covgame.game.counts import Counts as ObservedCounts
 from covgame.rng import episode_seed
-from covgame.sources.external import STREAM
+from covgame.sources.stepped import STREAM
 from covgame.types import Shape
 
 VISITS = 3

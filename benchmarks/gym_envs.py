@@ -17,8 +17,8 @@ import covgame as cg
 from benchmarks import _results
 from covgame.config import CoverConfig
 from covgame.runs.cover import start
-from covgame.runs.playing import play
-from covgame.sources.external import ExternalSource
+from covgame.runs.loop import play
+from covgame.sources.stepped import SteppedSource
 from covgame.sources.steppers import Step, Stepper
 
 CASES = [
@@ -30,7 +30,7 @@ CASES = [
 ]
 
 
-class Timed:
+class Timed(Stepper):
     """A stepper that knows how long it took."""
 
     def __init__(self, inner: Stepper) -> None:
@@ -61,7 +61,7 @@ def measure(env: str, horizon: int, target: str, reach: float, seeds: int) -> di
     cost = None
     for seed in range(seeds):
         run = start(environment, target, CoverConfig(seed=seed, min_reach=reach))
-        if not isinstance(run.source, ExternalSource):
+        if not isinstance(run.source, SteppedSource):
             raise TypeError("this benchmark is for environments that are played step by step")
         timed = Timed(run.source.stepper)
         run.source.stepper = timed

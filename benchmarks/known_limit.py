@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks import _results
 from benchmarks.comparison.measures import REACH, priced, world
+from benchmarks.comparison.players import GamesPlayer, episodes_to_cover
 from covgame.flow.highs import Method, Solver
 from covgame.flow.min_flow import ScaledProgram, flow_policy
 from covgame.flow.polytope import flow_polytope
@@ -39,7 +40,6 @@ from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.players.peers import GamesPlayer, episodes_to_cover
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import END, FloatArray, FloatHSA, IntArray, Policy

@@ -25,6 +25,7 @@ import numpy as np
 from benchmarks import _results
 from benchmarks._beliefs import Note, Notebook, Prior, World, ordered, place_of
 from benchmarks.comparison.measures import priced, world
+from benchmarks.comparison.players import GamesPlayer, episodes_to_cover
 from benchmarks.known_limit import (
     CAP,
     PLAYERS,
@@ -36,7 +37,6 @@ from covgame.game.game import rounds
 from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
-from covgame.players.peers import GamesPlayer, episodes_to_cover
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import END, FloatArray, IntArray

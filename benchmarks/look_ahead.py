@@ -16,10 +16,10 @@ from typing import Any
 
 from benchmarks import _results
 from benchmarks.comparison.measures import world
+from covgame.engine.engines import SimulatedEngine
 from covgame.game.game import Game
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import WaitingPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request
 
@@ -46,7 +46,7 @@ def played(model: TabularMDP, text: str, seed: int, *, ahead: bool, most: int = 
     """(the game, seconds), covered or after so many episodes."""
     target = parse_request(text).resolve(model.transitions)
     game = default_game(target, pooled=True, looks_ahead=ahead)
-    player = WaitingPlayer(game, SimulatedSource(model, seed), most=64, record=False)
+    player = SimulatedEngine(game, SimulatedSource(model, seed), most=64, record=False, waits=True)
     began = time.perf_counter()
     while not game.covered and game.counts.n_episodes < most:
         player.play(min(64, most - game.counts.n_episodes))

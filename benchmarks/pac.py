@@ -25,6 +25,7 @@ import covgame as cg
 from benchmarks import _results
 from benchmarks._worst_case import worst_reward
 from covgame.confidence import PaperThresholds
+from covgame.engine.engines import COARSE, CountsEngine
 from covgame.flow.functionals import functionals
 from covgame.flow.min_flow import min_flow
 from covgame.mdp import dp
@@ -32,7 +33,6 @@ from covgame.mdp.model import TabularMDP
 from covgame.pac.pce import ProportionalCoverage
 from covgame.pac.principle import ImplicitElimination
 from covgame.pac.visitations import EstimateVisitations
-from covgame.players.by_counts import COARSE, CountsPlayer
 from covgame.targets.target import Target
 from covgame.types import FloatHSA, Policy
 
@@ -92,7 +92,7 @@ def visitations(runs: int) -> dict[str, Any]:
         world = toy(number, states, 2, horizon)
         found = EstimateVisitations(PaperThresholds(world.shape), 0.1, DELTA)
         while (part := found.next_task()) is not None:
-            player = CountsPlayer(part.game, world, number, COARSE)
+            player = CountsEngine(part.game, world, number, COARSE)
             while not part.over:
                 player.play(part.left or 0)
             found.tell(part)

@@ -23,13 +23,13 @@ import numpy as np
 
 from benchmarks import _results
 from benchmarks.comparison.dense import DensePlanner
+from benchmarks.comparison.players import PeerPlayer
 from covgame.baselines.ucbvi import UCBVI
+from covgame.engine.engines import SimulatedEngine
 from covgame.game.counts import Counts
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.players.compiled import WaitingPlayer
-from covgame.players.peers import PeerPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import uniform
 from covgame.types import Shape
@@ -74,7 +74,7 @@ def same_chain(table: dict[str, Any], horizon: int) -> TabularMDP:
     return TabularMDP(transitions, r[None])
 
 
-def microseconds(player: PeerPlayer | WaitingPlayer, episodes: int) -> float:
+def microseconds(player: PeerPlayer | SimulatedEngine, episodes: int) -> float:
     """The median of several stretches, after a first one that may compile."""
     counts = player.counts if isinstance(player, PeerPlayer) else player.game.counts
     player.play(100)
@@ -94,7 +94,9 @@ def ours(model: TabularMDP, staged: bool) -> dict[str, float]:
     game = default_game(uniform(1e6).resolve(model.transitions), pooled=not staged)
     return {
         "our UCBVI": microseconds(peer, 2000),
-        "our game": microseconds(WaitingPlayer(game, source, most=500, record=False), 2000),
+        "our game": microseconds(
+            SimulatedEngine(game, source, most=500, record=False, waits=True), 2000
+        ),
         "dense plan": 1e6 * DensePlanner(model).seconds_per_plan(0.5),
     }
 

@@ -27,9 +27,10 @@ import numpy as np
 import covgame as cg
 from benchmarks import _results
 from benchmarks.comparison.dense import DensePlanner
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import SimulatedEngine
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.report.figures import new_figure, save_figure
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request
@@ -100,7 +101,9 @@ def simulated(kind: str, cells: int, method: str) -> dict[str, Any]:
         return {**about, "ms": 1e3 * took, "mb": _results.peak_memory()}
     target = parse_request("uniform:1000/pair").resolve(model.transitions)
     game, source = default_game(target, pooled=True), SimulatedSource(model, 0)
-    player = WaitingPlayer(game, source, most=64, record=False, incremental=method == OURS)
+    player = SimulatedEngine(
+        game, source, most=64, record=False, incremental=method == OURS, waits=True
+    )
     player.play(1)  # compiled
     times: list[float] = []
     began = time.perf_counter()

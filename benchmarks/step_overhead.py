@@ -18,7 +18,7 @@ from typing import Any
 import covgame as cg
 from benchmarks import _results
 from covgame.rng import episode_seed
-from covgame.sources.external import STREAM
+from covgame.sources.stepped import STREAM
 
 CASES: list[tuple[str, int, str, str | None, bool]] = [
     ("gym:FrozenLake-v1", 20, "uniform:1000", None, False),

@@ -19,7 +19,7 @@ from benchmarks import _results
 from covgame.flow.active import WellCovered
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
-from covgame.players.by_counts import SortedSuccessors, draw_visits
+from covgame.sources.counted import SortedSuccessors, draw_visits
 from covgame.types import Policy
 
 SIZES = [(5, 2, 5), (10, 3, 8), (20, 4, 10), (30, 4, 15), (50, 5, 20)]

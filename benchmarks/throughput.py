@@ -20,8 +20,8 @@ from benchmarks._throughput_model import Plant, forecast, workers_worth_having
 from benchmarks._virtual import VirtualTeam, absent
 from benchmarks.comparison.measures import world
 from benchmarks.workers import HORIZON
+from covgame.engine.compiled import CompiledGame
 from covgame.game.presets import default_game
-from covgame.players.compiled import CompiledGame
 from covgame.targets.requests import parse_request
 from covgame.workers.player import TeamPlayer
 
@@ -58,9 +58,9 @@ def plan_cost(side: int) -> dict[str, Any]:
 
 def step_overhead() -> float:
     """Seconds that we add to a step in a worker."""
+    from covgame.sources.messages import Job
+    from covgame.sources.worker import Recipe, Worker
     from covgame.types import Policy
-    from covgame.workers.messages import Job
-    from covgame.workers.worker import Recipe, Worker
 
     worker = Worker(Recipe(HORIZON, "py:benchmarks._paced:Paced?micros=0&busy=yes").open())
     policy = Policy.deterministic(np.ones((HORIZON, 64), dtype=np.int64), 2)

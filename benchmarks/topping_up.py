@@ -16,11 +16,11 @@ import numpy as np
 import covgame as cg
 from benchmarks import _results
 from covgame.config import CoverConfig
+from covgame.engine.engines import SimulatedPolicyEngine
 from covgame.game.counts import Counts
-from covgame.players.policies import PolicyCompiled
 from covgame.runs.cover import start
-from covgame.runs.given import Given
-from covgame.runs.playing import to_the_end
+from covgame.runs.loop import to_the_end
+from covgame.runs.prior_data import PriorData
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import Policy
 
@@ -37,7 +37,7 @@ KINDS = ["nothing", "random actions", "an earlier run"]
 SEEDS = 30
 
 
-def given(kind: str, env: str, target: str, episodes: int, seed: int) -> list[Given]:
+def given(kind: str, env: str, target: str, episodes: int, seed: int) -> list[PriorData]:
     """Data of one kind, of about so many episodes."""
     model = cg.make(env).require_model("a benchmark")
     if kind == "nothing":
@@ -47,7 +47,7 @@ def given(kind: str, env: str, target: str, episodes: int, seed: int) -> list[Gi
         settings = CoverConfig(seed=seed, max_episodes=episodes, stage_dependent=True)
         counts.include(to_the_end(start(env, target, settings)).counts)
     else:
-        player = PolicyCompiled(
+        player = SimulatedPolicyEngine(
             Policy.uniform(model.shape),
             counts,
             SimulatedSource(model, seed),
@@ -56,7 +56,7 @@ def given(kind: str, env: str, target: str, episodes: int, seed: int) -> list[Gi
         )
         while counts.n_episodes < episodes:
             player.play(episodes - counts.n_episodes)
-    return [Given(kind, int(counts.visits.sum()), counts)]
+    return [PriorData(kind, int(counts.visits.sum()), counts)]
 
 
 def measure(env: str, target: str, kind: str, seeds: int) -> dict[str, Any]:

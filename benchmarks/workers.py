@@ -22,9 +22,10 @@ from benchmarks import _results, long_episodes
 from benchmarks._virtual import VirtualTeam, absent, discover_and_cover, episodes_to_cover
 from benchmarks.comparison.measures import priced, world
 from benchmarks.long_episodes import model_of
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import SimulatedEngine
 from covgame.game.presets import default_game
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import CompiledGame, WaitingPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import FloatArray
@@ -132,7 +133,9 @@ def measure_long(*, quick: bool) -> list[dict[str, Any]]:
 def alone_to_cover(model: TabularMDP, target: Target, seed: int) -> int:
     """How many episodes a single process needs, which plans within episodes."""
     game = default_game(target, pooled=model.transitions.stationary)
-    player = WaitingPlayer(game, SimulatedSource(model, seed), most=1_000, record=False)
+    player = SimulatedEngine(
+        game, SimulatedSource(model, seed), most=1_000, record=False, waits=True
+    )
     while not game.covered:
         player.play(1_000)
     return game.counts.n_episodes

@@ -1,7 +1,7 @@
 """covgame's plugin for pytest: state machines that ``@cover_transitions`` decorates are tests.
 
-It stands beside the package because pytest imports it in every session of everybody who has covgame
-installed: nothing else is imported until a decorated class is found or a page is to be written.
+It stands beside the package because pytest imports it in every session where covgame is installed.
+Nothing else is imported until a decorated class is found or a page is to be written.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Gathering:
         self.outcomes += [(one, report.passed) for one in seen_in(report)]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """A line for every machine that passed, and the page if somebody wants it."""
+        """A line for every machine that passed, and the page if it was requested."""
         for one, passed in self.outcomes:
             if passed and self.config.getoption("verbose") >= 0:
                 terminalreporter.write_line(f"covgame: {_line(one)}")

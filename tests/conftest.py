@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from covgame.players.compiled import CompiledGame
-from covgame.runs import playing
+from covgame.engine.compiled import CompiledGame
+from covgame.runs import loop
 from covgame.storage import episodes as shard_files
 from covgame.storage import recorder
 from tests.rooms import ROOMS
@@ -53,8 +53,8 @@ def always_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, small shards, and everything saved after each block."""
     monkeypatch.setattr(shard_files, "STEPS_PER_SHARD", 60)
     monkeypatch.setattr(recorder, "SECONDS_PER_CHECKPOINT", 0.0)
-    monkeypatch.setattr(playing, "FIRST_BLOCK", 4)
-    monkeypatch.setattr(playing, "next_size", lambda _size, _seconds: 4)
+    monkeypatch.setattr(loop, "FIRST_BLOCK", 4)
+    monkeypatch.setattr(loop, "next_size", lambda _size, _seconds: 4)
 
 
 NEEDS_POSIX = (

@@ -35,7 +35,7 @@ def moves_of(episodes: list[Episode], actions: int) -> tuple[dict[Move, int], se
     times: dict[Move, int] = {}
     met: set[int] = set()
     for episode in episodes:
-        steps = zip(episode.state, episode.action, episode.next_state, strict=True)
+        steps = zip(episode.state, episode.action, episode.successors, strict=True)
         for state, action, successor in steps:
             met.add(int(state))
             if successor >= END:

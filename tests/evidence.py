@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
-from covgame.players.by_counts import SortedSuccessors, draw_visits
+from covgame.sources.counted import SortedSuccessors, draw_visits
 from covgame.types import Shape
 from tests.worlds import random_policy, random_world
 

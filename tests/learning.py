@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from covgame.engine.engines import COARSE, GROWTH, CountsEngine
 from covgame.mdp.model import TabularMDP
 from covgame.pac.tasks import Algorithm, CoverTask
-from covgame.players.by_counts import COARSE, GROWTH, MOST_EPISODES, CountsPlayer
+from covgame.sources.counted import MOST_EPISODES
 
 Learner = TypeVar("Learner", bound=Algorithm)
 
@@ -17,7 +18,7 @@ def learn(algorithm: Learner, world: TabularMDP, seed: int = 0) -> Learner:
     while (part := algorithm.next_task()) is not None:
         assert isinstance(part, CoverTask)
         growth = GROWTH if part.episodes is None else COARSE
-        player = CountsPlayer(part.game, world, 1000 * seed + number, growth)
+        player = CountsEngine(part.game, world, 1000 * seed + number, growth)
         while not part.over:
             player.play(MOST_EPISODES if part.left is None else part.left)
         algorithm.tell(part, [])

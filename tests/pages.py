@@ -9,7 +9,7 @@ import zlib
 from html.parser import HTMLParser
 from typing import Any
 
-from covgame.report.content import PageData, StateMap
+from covgame.report.view import StateMap, View
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "header", "p", "h1", "main", "section"}
 TAGS |= {"noscript", "svg", "script"}
@@ -63,6 +63,6 @@ def check_page(text: str) -> dict[str, Any]:
     return data_in(text)
 
 
-def shell(drawn: StateMap | None) -> PageData:
+def shell(drawn: StateMap | None) -> View:
     """A page around a map."""
-    return PageData("cover", "t", "w", "good", ["s."], [], None, drawn, [], [], "c", "m")
+    return View("cover", "t", "w", "good", ["s."], [], [], [], None, drawn, "c", "m")

@@ -109,7 +109,6 @@ def as_killed(run: Path, whole: Any, number: int, sealed: int = 0) -> None:
     The first ``sealed`` of them stay in the Parquet files.
     """
     episodes = list(whole.episodes())[:number]
-    horizon = whole.source.shape.horizon
     known = max(int(max(one.state.max(), one.next_state.max())) + 1 for one in episodes)
     with closing(sqlite3.connect(run / "run.db")) as connection, connection:
         for table in ("result", "arrays"):
@@ -119,7 +118,7 @@ def as_killed(run: Path, whole: Any, number: int, sealed: int = 0) -> None:
         connection.execute("UPDATE sealed SET episodes=?", (sealed,))
         connection.execute("UPDATE writer SET closed=0")
         for one in episodes[sealed:]:
-            row = unsealed_row(one.number, one.as_counted(horizon), None)
+            row = unsealed_row(one.number, one, None)
             connection.execute(INSERT_EPISODE, row)
     if not sealed:
         for file in (run / "episodes").glob("*.parquet"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from covgame.runs.coverage import Coverage
-from covgame.runs.opening import load
+from covgame.runs.resume import load
 from covgame.sources.environments import Environment, make
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from covgame.sources.messages import Job, Lost, NewStates, Report, Team
 from covgame.types import Policy
-from covgame.workers.messages import Job, Lost, NewStates, Report, Team
 
 SLOW = 40
 """So many episodes take a worker a while."""

@@ -15,7 +15,7 @@ import covgame as cg
 from covgame.episodes import Block
 from covgame.game.growth import FEW_LOOKS, LEAST_LOOKS_RANDOM, look_episodes
 from covgame.pac.aliasing import Ways, _Pair
-from covgame.runs.opening import resume
+from covgame.runs.resume import resume
 from covgame.types import FloatArray, IntArray
 from tests.rundb import result_of, spoil_arrays
 from tests.runs import coverage_at

@@ -27,8 +27,11 @@ def section(text: str, name: str) -> str:
 def test_every_argument_is_explained(name: str) -> None:
     """All of them, in order, and none that does not exist."""
     text = inspect.getdoc(PUBLIC[name]) or ""
-    listed = re.findall(r"^    (\w+): ", section(text, "Args"), re.MULTILINE)
-    assert listed == list(inspect.signature(PUBLIC[name]).parameters)
+    listed = re.findall(r"^    (\**\w+): ", section(text, "Args"), re.MULTILINE)
+    parameters = inspect.signature(PUBLIC[name]).parameters.values()
+    assert listed == [
+        f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name for one in parameters
+    ]
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ MAY_IMPORT = {
     "pac": BASE | {"mdp", "targets", "flow", "game", "kernels"},
     "sources": BASE | {"mdp", "targets", "game", "kernels"},
     "baselines": BASE | {"mdp", "targets", "flow", "game", "kernels", "pac", "sources"},
-    "players": BASE | {"mdp", "targets", "game", "kernels", "sources", "baselines"},
-    "workers": BASE | {"game", "sources", "players"},
+    "engine": BASE | {"mdp", "targets", "game", "kernels", "sources"},
+    "workers": BASE | {"targets", "game", "sources", "engine"},
     "planning": BASE | {"mdp", "targets", "flow", "sources", "report"},
     "storage": BASE | {"game", "targets"},
     "data": BASE
@@ -56,9 +56,10 @@ MAY_IMPORT = {
         "report",
     },
     "runs": BASE
-    | {"mdp", "targets", "flow", "game", "pac", "sources", "players", "storage", "planning"}
+    | {"mdp", "targets", "flow", "game", "pac", "sources", "engine", "storage", "planning"}
     | {"report", "data", "workers"},
-    "report": BASE | {"planning", "runs", "data", "mdp", "targets", "flow", "storage", "sources"},
+    "report": BASE
+    | {"planning", "runs", "data", "mdp", "targets", "flow", "game", "storage", "sources"},
     "testing": BASE | {"mdp", "targets", "game", "sources", "planning", "runs", "report"},
     "cli": BASE
     | {"mdp", "targets", "flow", "sources", "planning", "report"}
@@ -70,7 +71,6 @@ HEAVY = {
     "numba": {"kernels/jit.py"},
     "gymnasium": {
         "sources/gymnasium_envs.py",
-        "sources/spaces.py",
         "sources/observations.py",
         "data/to_minari.py",
     },
@@ -82,14 +82,14 @@ HEAVY = {
         "data/tables.py",
         "data/to_csv.py",
     },
-    "ray": {"workers/on_ray.py"},
+    "ray": {"sources/ray.py"},
     "hypothesis": {"testing/hypothesis_inside.py", "testing/hypothesis_machines.py"},
     "pytest": set(),
-    "rich": {"runs/watching.py"},
-    "matplotlib": {"report/figures.py", "report/runs.py"},
+    "rich": {"report/progress.py"},
+    "matplotlib": {"report/figures.py"},
     "click": {f"cli/{path.name}" for path in (SOURCE / "cli").glob("*.py")},
     "pydantic": {"config.py", "jsonfile.py", "mdp/files.py", "targets/files.py"}
-    | {"storage/config.py", "pac/files.py"},
+    | {"storage/config.py", "pac/files.py", "testing/outcome.py"},
 }
 
 

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import covgame as cg
-from covgame.game.growing import SeenTransitions
+from covgame.engine.engines import SimulatedEngine
 from covgame.game.growth import Growth
-from covgame.players.compiled import CompiledPlayer
-from covgame.players.growing import GrowingPlayer
-from covgame.players.plain import PlainPlayer
-from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
+from covgame.planning import per_stage_hint
+from covgame.targets.discovered import SeenTransitions
 from covgame.targets.moves import possible_moves
 from covgame.targets.requests import parse_request
+from covgame.targets.resolve import DEFAULT_TARGET, NO_TARGET
 from tests.rundb import config_of
 from tests.test_cli import covgame
 
@@ -96,8 +95,10 @@ def test_the_command_line_knows_transitions_and_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_compiled_and_plain_play_the_same_transitions(size: int) -> None:
-    """However blocks are cut, and whoever plays them."""
+def test_compiled_and_readable_games_play_the_same_transitions(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However blocks are cut."""
     model = cg.make("riverswim:states=4,horizon=8").model
     assert model is not None
 
@@ -105,11 +106,11 @@ def test_compiled_and_plain_play_the_same_transitions(size: int) -> None:
         wanted = SeenTransitions(6, possible_moves(model.transitions), last_step=False)
         game = cg.default_game(wanted.first(model.shape), pooled=True)
         source = cg.SimulatedSource(model, seed=5)
-        plain = PlainPlayer(game, source)
-        player = CompiledPlayer(game, source, most=64, record=False) if compiled else plain
-        growing = GrowingPlayer(player, Growth(wanted))
+        monkeypatch.setattr("covgame.engine.engines.is_compiled", lambda _: compiled)
+        engine = SimulatedEngine(game, source, Growth(wanted), most=64, record=False)
+        assert (engine.compiled is not None) == compiled
         while not game.covered:
-            growing.play(size)
+            engine.play(size)
         return game
 
     one, other = played(True, size), played(False, 3)

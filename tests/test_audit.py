@@ -1,4 +1,4 @@
-"""Audits: holes agree with exact counts, prices with programs by hand, certificates with runs."""
+"""Audits: gaps agree with exact counts, prices with programs by hand, certificates with runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def played(path: Path, episodes: list[list[tuple[int, int, int]]]) -> Path:
     return write(path, columns)
 
 
-# --------------------------------------------------------------------------------- holes
+# --------------------------------------------------------------------------------- gaps
 
 
 @settings(max_examples=40, deadline=None)
@@ -100,10 +100,10 @@ def test_what_is_missing_agrees_with_the_exact_count(
         assert dict(found.uncovered) == expected
     else:  # states that were shown where an episode was cut short are wanted as well
         assert expected.items() <= dict(found.uncovered).items()
-    assert sum(hole.missing for hole in found.holes) == pytest.approx(
+    assert sum(gap.missing for gap in found.gaps) == pytest.approx(
         sum(n for _, n in found.uncovered)
     )
-    assert sum(hole.rows for hole in found.holes) == len(found.uncovered)
+    assert sum(gap.rows for gap in found.gaps) == len(found.uncovered)
     assert found.covered == (not found.uncovered)
     assert [n for _, n in found.uncovered] == sorted((n for _, n in found.uncovered), reverse=True)
 
@@ -113,19 +113,19 @@ def is_cut(columns: dict[str, Any], horizon: int) -> bool:
     return any(truncated and stage + 1 < horizon for stage, truncated in rows)
 
 
-def test_holes_in_words(tmp_path: Path) -> None:
+def test_gaps_in_words(tmp_path: Path) -> None:
     path = played(tmp_path / "s.parquet", [[(0, 0, 1), (1, 0, 1)]] * 3 + [[(0, 0, 1), (1, 1, 1)]])
     rows = [(None, 0, 1, 2), (None, 1, 1, 4), (None, 7, 0, 5), (None, 1, 0, 4), (None, 1, None, 9)]
     found = cg.audit(path, cg.cells(rows))
-    assert [str(hole) for hole in found.holes] == [
+    assert [str(gap) for gap in found.gaps] == [
         "state 1: visited 4 of 9 times",
         "state 7: never reached",
         "state 1: tried fewer than 4 times: action 0 (3) and action 1 (1)",
         "state 0: action 1 never tried",
     ]
-    assert [hole.missing for hole in found.holes] == [5.0, 5.0, 4.0, 2.0]
+    assert [gap.missing for gap in found.gaps] == [5.0, 5.0, 4.0, 2.0]
     by_stage = cg.audit(path, cg.cells([(0, 0, 0, 6), (1, 0, 0, 2), (1, 1, 0, 5), (0, 1, 0, 1)]))
-    assert {str(hole) for hole in by_stage.holes} == {
+    assert {str(gap) for gap in by_stage.gaps} == {
         "state 0: action 0 tried 4 of 6 times at stage 0",
         "state 0: never there at stage 1",
         "state 1: action 0 tried 3 of 5 times at stage 1",
@@ -136,8 +136,8 @@ def test_holes_in_words(tmp_path: Path) -> None:
 def test_stages_in_words(tmp_path: Path) -> None:
     path = played(tmp_path / "s.parquet", [[(0, 0, 0)] * 9])
     rows = [(h, 0, 0, 3) for h in (0, 2, 3, 4, 8)]
-    (hole,) = cg.audit(path, cg.cells(rows)).holes
-    assert str(hole) == "state 0: action 0 tried 5 of 15 times at stages 0, 2 to 4 and 8"
+    (gap,) = cg.audit(path, cg.cells(rows)).gaps
+    assert str(gap) == "state 0: action 0 tried 5 of 15 times at stages 0, 2 to 4 and 8"
 
 
 def test_transitions(tmp_path: Path, fork: str) -> None:
@@ -147,7 +147,7 @@ def test_transitions(tmp_path: Path, fork: str) -> None:
     assert lacking == {(0, 1, 2): 1.0, (2, 0, 2): 1.0}
     never = {row for row, _ in found.uncovered}
     assert {(None, 0, 0), (None, 1, 1), (None, 2, 1), (None, 0, 1), (None, 2, 0)} == never
-    assert "state 0: action 1 led to state 2: 1 of 2 times" in map(str, found.holes)
+    assert "state 0: action 1 led to state 2: 1 of 2 times" in map(str, found.gaps)
     exact = cg.audit(path, "uniform:2/transition", env=fork).to_dict()
     moves = {tuple(row[:3]): row[3] for row in exact["uncovered_transitions"]}
     assert moves == {(0, 1, 2): 1.0, (0, 0, 1): 2.0}  # the last step shows nothing on a model
@@ -159,8 +159,8 @@ def test_a_transition_that_nobody_saw_is_a_hole(tmp_path: Path) -> None:
     """Without next states, the last steps of episodes show no transition."""
     columns = {"episode": [0, 0, 1, 1], "state": [1, 2, 1, 3], "action": [0, 1, 1, 0]}
     found = cg.audit(write(tmp_path / "s.parquet", columns), "uniform:2/transition")
-    assert "state 2: action 1 tried, and where it led never shown" in map(str, found.holes)
-    assert sum(hole.missing for hole in found.holes) == sum(n for _, n in found.uncovered) == 10.0
+    assert "state 2: action 1 tried, and where it led never shown" in map(str, found.gaps)
+    assert sum(gap.missing for gap in found.gaps) == sum(n for _, n in found.uncovered) == 10.0
 
 
 # -------------------------------------------------------------------------------- prices
@@ -203,13 +203,13 @@ def test_nobody_knows_what_was_never_reached(tmp_path: Path) -> None:
     assert "how to reach state 9 / action 0" in found.to_text()
 
 
-def test_labels_that_no_data_show_are_holes_too(tmp_path: Path) -> None:
+def test_labels_that_no_data_show_are_gaps_too(tmp_path: Path) -> None:
     columns = SMALL | {"state": [f"room {s}" for s in SMALL["state"]]}
     columns = {name: columns[name] for name in ("episode", "state", "action")}
     path = write(tmp_path / "s.parquet", columns)
     found = cg.audit(path, cg.cells([(None, "cellar", None, 2), (None, "room 1", None, 1)]))
     assert found.to_dict()["uncovered_named"][0][1:] == ["cellar", None, 2.0]
-    assert str(found.holes[0]) == "cellar: never reached"
+    assert str(found.gaps[0]) == "cellar: never reached"
 
 
 def test_pairs_that_were_never_tried(tmp_path: Path) -> None:
@@ -276,13 +276,13 @@ def test_concentrability_of_data(tmp_path: Path, fork: str) -> None:
 
 def test_stages_are_pooled_unless_the_data_say_otherwise(tmp_path: Path) -> None:
     path = played(tmp_path / "a.parquet", [[(0, 0, 0), (0, 0, 1)]] * 30)
-    assert "depends on the stage" in cg.audit(path).evidence.stages[2]
+    assert "depends on the stage" in cg.audit(path).combined.stages[2]
     mixed = [[(0, 0, 0), (0, 0, 0)], [(0, 0, 1), (1, 0, 1)], [(0, 0, 0), (0, 0, 1)]] * 10
     pooled = cg.audit(played(tmp_path / "b.parquet", mixed))
-    assert pooled.evidence.stages[:2] == ("tested", True)
-    assert cg.audit(tmp_path / "b.parquet", stage_dependent=True).evidence.stages[1] is False
+    assert pooled.combined.stages[:2] == ("tested", True)
+    assert cg.audit(tmp_path / "b.parquet", stage_dependent=True).combined.stages[1] is False
     short = cg.audit(played(tmp_path / "c.parquet", [*mixed, [(0, 0, 0)]]))
-    assert short.evidence.stages[1] is False
+    assert short.combined.stages[1] is False
     assert "cut short before the last stage" in short.to_text()
 
 
@@ -347,9 +347,9 @@ def test_certificates_need_to_know_how_many_states_there_are(tmp_path: Path) -> 
 def test_stages_that_were_taken_apart_get_their_share_of_delta(tmp_path: Path) -> None:
     path = played(tmp_path / "a.parquet", [[(0, 0, 0), (0, 0, 1)]] * 400)
     found = cg.audit(path, epsilon=1.0, most_states=2)
-    assert found.evidence.stages[0] == "parted"
+    assert found.combined.stages[0] == "parted"
     assert found.certificates is not None
-    error = reward_free(found.evidence.apart, Structure(), SHARE * 0.1).error
+    error = reward_free(found.combined.apart, Structure(), SHARE * 0.1).error
     assert found.certificates.explore.bound == pytest.approx(error)
 
 
@@ -367,7 +367,7 @@ def test_several_datasets_add_up(tmp_path: Path) -> None:
     one, two = cg.audit(parts[0], "uniform:2/pair"), cg.audit(parts[1:], "uniform:2/pair")
     assert one.uncovered == two.uncovered
     assert one.episodes == two.episodes == 5
-    assert (one.evidence.apart.visits == two.evidence.apart.visits).all()
+    assert (one.combined.apart.visits == two.combined.apart.visits).all()
 
 
 def test_numbers_and_observations_do_not_mix(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_the_command_prints_one_json_object(tmp_path: Path) -> None:
     assert answer["episodes"] == 4
     assert answer == cg.audit(path, "uniform:2/pair").to_dict()
     text = called(str(path), "--quiet", "--top", "1").stdout
-    assert "Holes (visits that are missing)" in text
+    assert "\nGaps\n  visits" in text
     assert re.search(r"and \d+ more", text)
 
 
@@ -433,15 +433,13 @@ def test_the_page_is_one_file_and_escapes_everything(tmp_path: Path) -> None:
     assert evil not in page
     data = check_page(page)
     assert evil in data["state_map"]["labels"]
-    listed = data["listings"][0]["rows"]
-    assert [row[1] for row in listed] == [hole.where for hole in found.holes]
-    assert data["sentences"] == found.summary()
+    listed = data["tables"][0]["rows"]
+    assert [row[1] for row in listed] == [gap.where for gap in found.gaps]
     assert "<script" not in found._repr_html_()
     found.save_html(tmp_path / "a.html")
     assert (tmp_path / "a.html").read_text() == page
-    for sentence in found.summary():
-        assert sentence.endswith(".")
-    assert len(found.summary()) == 3
+    assert len(data["sentences"]) == 3
+    assert all(sentence.endswith(".") for sentence in data["sentences"])
 
 
 def test_grids_are_drawn_as_grids(tmp_path: Path) -> None:
@@ -452,11 +450,10 @@ def test_grids_are_drawn_as_grids(tmp_path: Path) -> None:
     assert (drawn["layout"]["kind"], drawn["layout"]["columns"]) == ("grid", 4)
     assert drawn["labels"][5] == "row 1, column 1"
     assert drawn["layout"]["marks"][0] == "start"
-    visits, wanted, missing = found.by_state()
-    assert drawn["overall"]["missing"] == missing.tolist()
-    assert visits.sum() == found.steps
-    assert wanted.sum() == found.target.counts.sum()
-    assert missing.sum() == pytest.approx(sum(n for _, n in found.uncovered))
+    overall = drawn["overall"]
+    assert sum(overall["visits"]) == found.steps
+    assert sum(overall["wanted"]) == found.target.counts.sum()
+    assert sum(overall["missing"]) == pytest.approx(sum(n for _, n in found.uncovered))
 
 
 def test_the_picture(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_an_export_is_read_as_the_run_itself(tmp_path: Path) -> None:
         data, again = (
             cg.audit(tmp_path / name, "uniform:3/pair", env=env) for name in ("run", "grid-v0")
         )
-        assert (again.evidence.apart.visits == data.evidence.apart.visits).all()
+        assert (again.combined.apart.visits == data.combined.apart.visits).all()
         assert again.shape == data.shape
         assert again.missing_episodes == data.missing_episodes
     more = cg.cover(GRID, "uniform:3/pair", start_from=tmp_path / "grid-v0")

@@ -9,6 +9,13 @@ import numpy as np
 import pytest
 from benchmarks._worst_case import worst_reward
 from benchmarks.comparison.methods import FLOW, METHODS, OURS, method_named
+from benchmarks.comparison.players import (
+    GoalsPlayer,
+    PeerPlayer,
+    Player,
+    RoundsPlayer,
+    episodes_to_cover,
+)
 
 from covgame.baselines.curiosity import Curiosity
 from covgame.baselines.ent_game import EntGame
@@ -28,14 +35,7 @@ from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.players.by_counts import SortedSuccessors, draw_visits
-from covgame.players.peers import (
-    GoalsPlayer,
-    PeerPlayer,
-    Player,
-    RoundsPlayer,
-    episodes_to_cover,
-)
+from covgame.sources.counted import SortedSuccessors, draw_visits
 from covgame.sources.environments import make
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import uniform

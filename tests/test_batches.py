@@ -13,24 +13,17 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import covgame as cg
+from covgame.engine.engines import BatchEngine, CountsEngine
 from covgame.errors import BadInput, TooLarge
 from covgame.game.adversary import MissingOnly, TargetAware, WeightedMajority
-from covgame.game.batches import plan_batch
 from covgame.game.counts import Counts
 from covgame.game.game import Game, rounds
+from covgame.game.in_flight import plan_batch
 from covgame.game.planner import OptimisticPlanner, PaperOptimism
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.players import lazy as batched
-from covgame.players.by_counts import (
-    MOST_EPISODES,
-    CountsPlayer,
-    SortedSuccessors,
-    draw_visits,
-    split,
-)
-from covgame.players.lazy import BatchedPlayer
+from covgame.sources.counted import MOST_EPISODES, SortedSuccessors, draw_visits, split
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import END, Policy
 from tests.reference.by_counts import rounds_by_counts
@@ -199,7 +192,7 @@ def test_compiled_rounds_by_counts_are_the_readable_ones(kind: str, name: str) -
             game = default_game(target, pooled=kind == "pooled")
         games.append(game)
     readable, compiled = games
-    player, steps = CountsPlayer(compiled, world, 3), 0
+    player, steps = CountsEngine(compiled, world, 3), 0
     rounds = rounds_by_counts(readable, world, 3)
     while not compiled.covered and steps < 6:
         player.play(MOST_EPISODES)
@@ -220,7 +213,7 @@ def test_a_game_by_counts_ends_covered(kind: str) -> None:
     game = (
         default_game(target, pooled=pooled) if kind == "default" else paper_game(target, delta=0.1)
     )
-    player = CountsPlayer(game, world, 0)
+    player = CountsEngine(game, world, 0)
     while not game.covered:
         player.play(MOST_EPISODES)
         assert game.counts.n_episodes < 10**8
@@ -234,7 +227,7 @@ def test_more_than_int64_can_hold_is_refused() -> None:
     game = default_game(reachable_target(world, "uniform:10"), pooled=True)
     game.counts.n_episodes = MOST_EPISODES
     with pytest.raises(TooLarge, match="2\\^62"):
-        CountsPlayer(game, world, 0).play(MOST_EPISODES)
+        CountsEngine(game, world, 0).play(MOST_EPISODES)
 
 
 def test_by_counts_from_the_command_line(tmp_path: Path) -> None:
@@ -261,7 +254,7 @@ def test_a_batch_of_one_is_exact_play() -> None:
     exact, batched = (default_game(target, pooled=True) for _ in range(2))
     for _ in rounds(exact, source):
         pass
-    player = BatchedPlayer(batched, source, policies=1, each=1)
+    player = BatchEngine(batched, source, policies=1, each=1)
     while not batched.covered:
         player.play(10**6)
     assert batched.counts.n_episodes == exact.counts.n_episodes
@@ -295,7 +288,7 @@ def test_policies_of_a_batch_differ() -> None:
 
 def test_lazy_play_covers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """How often a policy is played depends on the clock; here it is once."""
-    monkeypatch.setattr(batched, "MOST_EACH", 1)
+    monkeypatch.setattr("covgame.engine.engines.MOST_EACH", 1)
     run = cg.cover("riverswim:states=5,horizon=8", "uniform:10", min_reach=0.02, play="lazy",
                    out=tmp_path)  # fmt: skip
     assert run.covered

@@ -13,7 +13,7 @@ PLAYED = """
 import itertools
 import numpy as np
 import covgame as cg
-from covgame.players.compiled import CompiledGame
+from covgame.engine.compiled import CompiledGame
 
 CompiledGame.waits = True
 

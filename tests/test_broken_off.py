@@ -18,7 +18,7 @@ import pytest
 import covgame as cg
 from covgame.game.counts import Counts
 from covgame.pac.certified import CertifiedExploration, CertifiedIdentification
-from covgame.runs.opening import load
+from covgame.runs.resume import load
 from covgame.storage import files as disk
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape
@@ -87,7 +87,7 @@ TIMES = pytest.mark.parametrize("times", [15, pytest.param(100, marks=pytest.mar
 
 PLAYED_IN = (
     "runs/run.py",
-    "runs/playing.py",
+    "runs/loop.py",
     "runs/cover.py",
     "recorder.py",
     "storage/episodes.py",
@@ -95,11 +95,10 @@ PLAYED_IN = (
     "storage/database.py",
 )
 PLAYED_BY = (
-    "stepped.py",
+    "engine/engines.py",
     "growth.py",
-    "external.py",
-    "players/compiled.py",
-    "players/following.py",
+    "sources/stepped.py",
+    "engine/compiled.py",
     "states.py",
     "game.py",
     "target.py",
@@ -160,8 +159,8 @@ def test_evidence_is_counted_once_wherever_a_run_is_broken_off(
     learn(tmp_path / "whole")
     whole = result_of(tmp_path / "whole")
     files = (
-        *("runs/run.py", "runs/playing.py", "runs/learning_run.py"),
-        *("certified.py", "recorder.py", "policies.py"),
+        *("runs/run.py", "runs/loop.py", "runs/learning_run.py"),
+        *("certified.py", "recorder.py", "engine/engines.py"),
     )
     for run in broken_runs(learn, tmp_path, files, times):
         with suppress(cg.BadInput):

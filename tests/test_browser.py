@@ -241,7 +241,7 @@ def test_the_page_reloads_itself_until_the_run_has_ended(opened: Opened, tmp_pat
     assert not opened.complaints
 
 
-@pytest.mark.parametrize("name", ["phi*", "a proved lower bound"])
+@pytest.mark.parametrize("name", ["phi*", "lower bound on phi*"])
 def test_the_label_of_the_bound_fits_on_a_phone(
     chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -51,10 +51,10 @@ def test_a_row_with_two_successors() -> None:
 
 @pytest.mark.parametrize(
     ("pooled", "known", "rows", "functions"),
-    [(False, True, 18, 18), (False, False, 19, 19), (True, True, 6, 18), (True, False, 7, 19)],
+    [(False, True, 18, 24), (False, False, 19, 25), (True, True, 6, 24), (True, False, 7, 25)],
 )
 def test_unions(pooled: bool, known: bool, rows: int, functions: int) -> None:
-    """H = 4, S = 3, A = 2: 18 cells lead somewhere, 6 pairs; a start to be learnt is one more."""
+    """H = 4, S = 3, A = 2: 18 of 24 cells lead somewhere, 6 pairs; a start is one more."""
     counts = Counts(Shape(4, 3, 2), pooled=pooled)
     counts.table.add(1, 0, 2)
     counts.table.add(1, 2, 1)
@@ -73,10 +73,11 @@ def test_one_stage_needs_no_union() -> None:
         Counts(Shape(1, 2, 2), pooled=False), Structure(known_start=certain(2)), 1
     )
     assert sets.n_rows == 1
-    assert sets._level == sets._level_of_functions == 0.0
+    assert sets._level == 0.0
+    assert sets.level_of_functions == pytest.approx(math.log(4))  # r of every cell
     unknown = ConfidenceSets(Counts(Shape(1, 2, 2), pooled=False), Structure(), 1)
     assert unknown.n_rows == 1
-    assert unknown._level_of_functions == 0.0
+    assert unknown.level_of_functions == pytest.approx(math.log(5))
 
 
 def test_symbols() -> None:
@@ -111,8 +112,8 @@ def test_thresholds_of_a_fixed_function_by_hand() -> None:
     for n, ratio in ((1, 2), (2, 8 / 3), (3, 16 / 5)):
         assert plain.fixed_function_threshold(n, LEVEL) == pytest.approx(math.log(10 * ratio))
         counts = one_row({0: n})
-        sets = ConfidenceSets(counts, Structure(known_start=certain(2)), 0.1)  # 2 functions
-        assert sets.fixed_function[0] == pytest.approx(math.log(20 * ratio))
+        sets = ConfidenceSets(counts, Structure(known_start=certain(2)), 0.1)  # 4 functions
+        assert sets.fixed_function[0] == pytest.approx(math.log(40 * ratio))
     assert plain.fixed_function_threshold(0, LEVEL) == math.inf
 
 
@@ -136,7 +137,7 @@ def test_first_states_by_hand(fixed: bool) -> None:
     counts = Counts(Shape(1, 2, 1), pooled=False)
     counts.n_episodes, counts.starts[:] = 3, (2, 1)
     sets = ConfidenceSets(counts, Structure(), 0.1)
-    threshold = math.log(10 * 16 / 5) if fixed else math.log(10 * 4 / 27 * 16)
+    threshold = math.log(30 * 16 / 5) if fixed else math.log(10 * 4 / 27 * 16)
     values = np.array([0.0, 1.0])
     expected = plain.best_of_ball(np.array([2 / 3, 1 / 3]), values, threshold / 3, -math.inf)
     assert sets.highest_start(values, fixed=fixed) == pytest.approx(expected)
@@ -230,24 +231,27 @@ def test_reachability_by_hand() -> None:
 
 
 def test_the_gap_of_one_stage_by_hand() -> None:
-    """Two actions, one state, rewards in [-1, 3]: a quarter of delta, and two of its cells."""
-    counts = Counts(Shape(1, 1, 2), pooled=False)
+    """Two actions, one state, rewards in [-1, 3]: an eighth of delta, and two of its functions."""
+    counts = Counts(Shape(1, 1, 2), pooled=False, paid=True)
     counts.n_episodes = counts.starts[0] = 6
     counts.visits[0, 0], counts.reward_sums[0, 0] = (4, 2), (4 * 3.0, 2 * -1.0)
     structure = Structure(known_start=np.ones(1))
-    certificate = best_policy(counts, structure, 0.4, Range(-1.0, 3.0))
-    assert certificate.sets.delta == pytest.approx(0.1)
-    # B(1/2, 4 + 1/2)/pi = 35/128, B(1/2, 2 + 1/2)/pi = 3/8
-    low = math.exp(-math.log(2 / 0.1 * 128 / 35) / 4)
+    certificate = best_policy(counts, structure, 0.8, Range(-1.0, 3.0))
+    assert certificate.functions.delta == pytest.approx(0.1)
+    assert certificate.sets.delta == pytest.approx(0.15)
+    # sqrt(pi) Gamma(3)/Gamma(5/2) = 8/3; all of the reward was -1, an unseen one has kl to spare
     high = 1 - math.exp(-math.log(2 / 0.1 * 8 / 3) / 2)
-    least, most = certificate.rewards
-    np.testing.assert_allclose(least[0, 0], [-1 + 4 * low, -1], atol=1e-9)
-    np.testing.assert_allclose(most[0, 0], [3, -1 + 4 * high], atol=1e-9)
-    assert certificate.upper == pytest.approx(3.0)
+    plain_values = certificate.optimism().values[0, 0]
+    np.testing.assert_allclose(plain_values, [3, -1 + 4 * high], atol=1e-9)
+    assert certificate.optimism().upper == pytest.approx(3.0)
+    # B(1/2, 4 + 1/2)/pi = 35/128
+    low = math.exp(-math.log(2 / 0.15 * 128 / 35) / 4)
+    np.testing.assert_allclose(certificate.rewards[0][0, 0], [-1 + 4 * low, -1], atol=1e-9)
     assert certificate.candidate[0] == pytest.approx(-1 + 4 * low)
+    assert certificate.upper == pytest.approx(3.0)
     assert certificate.gap == pytest.approx(4 - 4 * low)
     assert certificate.estimated[0] == pytest.approx(3.0)
-    assert certificate.optimistic_policy.table.tolist() == [[0]]
+    assert certificate.policy(certificate.best).table.tolist() == [[0]]
 
 
 def test_what_may_be_earned() -> None:
@@ -266,7 +270,7 @@ def two_stages(times: int) -> RewardFreeError:
     """One state that leads to itself, seen so often; two stages, so one transition matters."""
     counts = one_row({0: times}, states=1)
     structure = Structure(can_end=True, known_start=np.ones(1))
-    return reward_free(counts, structure, 0.1)
+    return reward_free(counts, structure, 0.2)  # a half is for sets of rows
 
 
 @pytest.mark.parametrize("times", [1, 2, 40, 1000, 20_000])
@@ -283,7 +287,7 @@ def test_two_stages_by_hand(times: int) -> None:
         expected = 2 * (theta / 8 + min(1.0, kappa / theta, tv))
         assert certificate.at(theta) == pytest.approx(expected)
     # Over theta, theta/8 + kappa/theta is least at sqrt(8 kappa), and is sqrt(kappa/2) there.
-    assert certificate.best[0] == pytest.approx(2 * tv, rel=1e-3)
+    assert certificate.bound().error == pytest.approx(2 * tv, rel=1e-3)
 
 
 def test_three_stages_cost_more_at_first() -> None:
@@ -313,20 +317,20 @@ def test_the_best_theta_is_between_what_was_tried() -> None:
         return 2 * (theta * 19**2 / 8 + steps)
 
     found = minimize_scalar(bound, bounds=(1e-6, 1e-2), method="bounded", options={"xatol": 1e-9})
-    error, theta = certificate.best
+    error, theta, _ = certificate.bound()
     assert error == pytest.approx(found.fun, rel=1e-6)
     assert error < min(bound(t / 19) for t in THETAS[1:]) * (1 - 1e-6)
     assert theta == pytest.approx(found.x, rel=1e-2)
-    assert certificate.error == error
+    assert certificate.error == certificate.best.error == error  # one row gains nothing jointly
 
 
 def test_nobody_loses_more_than_everything() -> None:
     nothing = reward_free(Counts(Shape(3, 2, 2), pooled=False), Structure(), 0.1)
     assert nothing.error == 3.0
-    assert nothing.best[0] == pytest.approx(4.0)  # twice what is left after the first step
+    assert nothing.best.error == pytest.approx(4.0)  # twice what is left after the first step
     once = reward_free(Counts(Shape(1, 2, 2), pooled=False), Structure(), 0.1)
     assert once.error == 0.0
-    assert once.best == (0.0, 0.0)
+    assert once.best == (0.0, 0.0, None)
 
 
 def test_the_policy_that_is_known_least_goes_where_little_is_known() -> None:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import strategies as st
 
 import covgame as cg
+from covgame.engine.engines import SimulatedPolicyEngine
 from covgame.game.counts import Counts
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.pac.certified import CertifiedIdentification
-from covgame.players.policies import PolicyCompiled
-from covgame.runs.opening import resume
+from covgame.runs.resume import resume
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Policy
@@ -36,7 +36,7 @@ def test_compiled_episodes_of_a_policy_are_the_simulated_ones() -> None:
     source = SimulatedSource(world, 5)
     for pooled in (False, True):
         compiled, readable = (Counts(world.shape, pooled=pooled) for _ in range(2))
-        player = PolicyCompiled(policy, compiled, source, most=40, record=True)
+        player = SimulatedPolicyEngine(policy, compiled, source, most=40, record=True)
         while compiled.n_episodes < 100:
             block = player.play(100 - compiled.n_episodes)
             assert len(block) <= 40

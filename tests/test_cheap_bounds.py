@@ -25,8 +25,8 @@ from covgame.flow.cheap_bounds import cheap_bounds, last_look
 from covgame.flow.min_flow import dual_bound, flow_policy, min_flow, policy_bound, quick_min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.planning import number, resolve_target
-from covgame.runs.least import EPISODES_A_ROUND
+from covgame.planning import number
+from covgame.runs.lower_bound import EPISODES_A_ROUND
 from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from tests.rundb import result_of
@@ -40,7 +40,7 @@ GRID = "grid:rows=4,columns=4,horizon=10"
 def known(name: str, target: str) -> tuple[TabularMDP, Target]:
     model = cg.make(name).model
     assert model is not None
-    return model, resolve_target(target, model)
+    return model, parse_request(target).resolve(model.transitions)
 
 
 @given(small_worlds, seeds, st.booleans(), st.sampled_from([0, 1, 3, 24]))
@@ -171,7 +171,7 @@ def test_the_work_depends_on_the_rounds_alone(monkeypatch: pytest.MonkeyPatch) -
 
 def only_cheap_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a world in which phi* takes more than a second or two."""
-    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
+    monkeypatch.setattr("covgame.runs.lower_bound.LARGE", 10)
     monkeypatch.setattr("covgame.flow.min_flow.QUICK_VARIABLES", 10)
 
 
@@ -184,7 +184,7 @@ def test_a_short_run_gets_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
         return cheap_bounds(*arguments)
 
     only_cheap_bounds(monkeypatch)
-    monkeypatch.setattr("covgame.runs.least.cheap_bounds", bounds)
+    monkeypatch.setattr("covgame.runs.lower_bound.cheap_bounds", bounds)
     run = cg.cover(GRID, "uniform:3/pair")
     assert run.min_episodes == run.min_episodes  # computed once
     assert asked == [run.n_episodes // EPISODES_A_ROUND]
@@ -243,7 +243,7 @@ def test_large_worlds_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert run.min_episodes_is == "lower bound"
     assert 0.5 * exact < run.min_episodes < exact
     assert run.ratio == run.n_episodes / run.min_episodes
-    assert f"at most {run.ratio:.3f} times the least possible" in run.to_text()
+    assert f"at most {run.ratio:.3f} times the minimum" in run.to_text()
     saved = result_of(tmp_path)
     assert saved == run.to_dict()
     assert (saved["min_episodes"], saved["min_episodes_is"]) == (run.min_episodes, "lower bound")
@@ -265,14 +265,16 @@ def test_the_better_bound_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the quick program comes back with a gap, each side is the better one of the two."""
     exact = cg.plan(GRID, "uniform:5/pair").min_flow
     poor = replace(exact, lower=exact.lower / 10, prices=exact.prices / 10)
-    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
-    monkeypatch.setattr("covgame.runs.least.quick_min_flow", lambda *_: poor)
+    monkeypatch.setattr("covgame.runs.lower_bound.LARGE", 10)
+    monkeypatch.setattr("covgame.runs.lower_bound.quick_min_flow", lambda *_: poor)
     run = cg.cover(GRID, "uniform:5/pair")
-    assert run.least is not None
+    assert run.lower_bound is not None
     assert run.min_episodes_is == "lower bound"
-    assert exact.lower / 10 < run.least.episodes < exact.lower
-    assert run.least.attained == exact.upper
-    bracket = f"{number(run.least.episodes)} to {number(exact.upper)} on average (bounds on phi*)"
+    assert exact.lower / 10 < run.lower_bound.episodes < exact.lower
+    assert run.lower_bound.attained == exact.upper
+    bracket = (
+        f"{number(run.lower_bound.episodes)} to {number(exact.upper)} on average (bounds on phi*)"
+    )
     assert bracket in run.to_text()
     assert not run.has_exact_bound
 
@@ -305,7 +307,7 @@ def test_who_does_not_wait_for_phi_keeps_the_bound(
         raise KeyboardInterrupt
 
     only_cheap_bounds(monkeypatch)
-    monkeypatch.setattr("covgame.runs.least.min_flow", interrupted)
+    monkeypatch.setattr("covgame.runs.lower_bound.min_flow", interrupted)
     words = ["cover", GRID, "--target", "uniform:5/pair", "--exact-bound", "--json"]
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "run")])
     assert done.exit_code == 130

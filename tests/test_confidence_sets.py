@@ -111,7 +111,7 @@ def test_thresholds_by_hand() -> None:
     expected = math.log(3 / 0.1) + xlogy(seen, seen / n).sum() - mixture
     assert sets.transitions[1] == pytest.approx(expected)
     assert sets.transitions[0] == np.inf
-    fixed = math.log(30) + 0.5 * math.log(math.pi) + gammaln(9) - gammaln(8.5)
+    fixed = math.log(60) + 0.5 * math.log(math.pi) + gammaln(9) - gammaln(8.5)
     assert sets.fixed_function[1] == pytest.approx(fixed)
     out = np.empty(1)
     kernel.mean_thresholds(np.array([8]), np.array([3.0]), math.log(10), out)
@@ -192,7 +192,7 @@ def test_one_function_per_stage_is_paid_for() -> None:
     """Pooled or not, V* of every later stage needs its share of the risk (Lemma 3)."""
     world = small(1, stationary=True)
     apart, pooled = (data(world, 100, 0, pooled=flag) for flag in (False, True))
-    level = math.log((3 * 2 * 2 + 1) / 0.1)
+    level = math.log((3 * 3 * 2 + 1) / 0.1)
     for counts in (apart, pooled):
         sets = ConfidenceSets(counts, Structure(), 0.1)
         n = counts.table.total[counts.table.total > 0][0]

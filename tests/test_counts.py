@@ -21,10 +21,10 @@ from covgame.game.planner import (
 from covgame.game.presets import default_game
 from covgame.game.successors import SuccessorTable
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import blocks
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.state import counts_arrays
 from covgame.types import END, Shape
+from tests.blocks import blocks
 from tests.worlds import (
     random_policy,
     reachable_target,

@@ -17,9 +17,9 @@ from covgame.errors import BadInput, UnreachableTarget
 from covgame.game.progress import progress_of
 from covgame.mdp.files import save_model
 from covgame.runs.cover import start
-from covgame.runs.opening import load, resume
-from covgame.runs.playing import play
-from covgame.runs.saving import create_folder
+from covgame.runs.loop import play
+from covgame.runs.resume import load, resume
+from covgame.runs.run import create_folder
 from covgame.storage import episodes as shard_files
 from covgame.storage.episodes import shards
 from covgame.storage.folder import RunFolder

@@ -20,8 +20,8 @@ from covgame.data.dataset import Dataset, Numbering, open_all, open_data
 from covgame.data.numbering import number_of_key
 from covgame.data.steps import Steps
 from covgame.errors import BadInput
-from covgame.sources.external import ExternalSource
 from covgame.sources.states import DiscoveredStates
+from covgame.sources.stepped import SteppedSource
 from covgame.types import END, Shape
 from tests.steps import (
     SMALL,
@@ -115,7 +115,7 @@ def test_real_numbers_by_a_map(tmp_path: Path) -> None:
     assert names is not None
     shown = [names[state] for state in together(data)["state"]]
     assert shown == [f"({s},)" for s in SMALL["state"]]
-    with pytest.raises(BadInput, match=r"real numbers.*states bins"):
+    with pytest.raises(BadInput, match=r"real numbers.*states=.bins"):
         open_data(path)
 
 
@@ -269,7 +269,7 @@ def test_a_source_that_is_played_keeps_its_numbers(tmp_path: Path) -> None:
     cg.cover(cg.make(Corridor, 5), "uniform:2/pair", out=tmp_path / "one")
     environment = cg.make(Corridor, 5)
     source = environment.open(0, known=(['"room 2"', '"room 9"'], None))
-    assert isinstance(source, ExternalSource)
+    assert isinstance(source, SteppedSource)
     data = open_data(tmp_path / "one", numbering=Numbering.of_source(source, environment))
     assert source.names.states is not None
     assert list(source.names.states[:2]) == ["room 2", "room 9"]
@@ -303,7 +303,11 @@ def test_numbers_of_an_environment_that_counts_its_states(tmp_path: Path) -> Non
 # ------------------------------------------------------------------------------ bad data
 
 BAD: list[tuple[str, Columns, str]] = [
-    ("no action", without(SMALL, "action"), r"s.parquet has no column action; say --columns"),
+    (
+        "no action",
+        without(SMALL, "action"),
+        r"s.parquet has no column action; say columns action=NAME",
+    ),
     ("no state", without(SMALL, "state"), r"s.parquet has no column state"),
     (
         "no ends",

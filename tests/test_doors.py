@@ -139,7 +139,7 @@ class Weights:
         ({"adversary": Weights(np.array([1.0]))}, "8 numbers from 0 on"),
         ({"adversary": Weights(np.full(8, np.nan))}, "8 numbers from 0 on"),
         ({"adversary": Weights(np.full(8, -1.0))}, "8 numbers from 0 on"),
-        ({"planner": LeastTried(), "play": "counts"}, "use --play exact"),
+        ({"planner": LeastTried(), "play": "counts"}, 'use play="exact"'),
     ],
 )
 def test_what_is_wrong_with_them_is_one_sentence(own: dict[str, Any], sentence: str) -> None:

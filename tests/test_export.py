@@ -105,7 +105,7 @@ def test_csv_has_no_formulas(here: Path) -> None:
     assert set(read.names.actions or ()) == set(Formulas.actions)
     assert read.covered
     again = cg.audit("steps.csv", "uniform:9/pair", env=Formulas, columns=columns)
-    assert (again.evidence.apart.visits.sum(axis=0) > 0).sum() == 3 * len(FORMULAS)
+    assert (again.combined.apart.visits.sum(axis=0) > 0).sum() == 3 * len(FORMULAS)
 
 
 def test_csv_has_no_formulas_among_texts_that_were_kept() -> None:
@@ -129,12 +129,10 @@ def test_csv_has_seeds_and_no_labels_where_there_are_none(here: Path) -> None:
     assert "state_label" not in read_csv("river.csv")[0]
 
 
-def test_arrays_and_parts_get_columns_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_and_parts_get_columns_of_their_own() -> None:
     box = pa.array([[1.5, 2.5], [3.5, 4.5], None], pa.list_(pa.float32(), 2))
     parts = pa.StructArray.from_arrays([pa.array([7, 8, 9]), box], ["0", "1"])
     table = pa.table({"state": [0, 1, 0], "observation": parts, "final_observation": box})
-    monkeypatch.setattr(to_csv, "VALUES_AT_ONCE", 12)  # two rows at a time
-    assert [len(part) for part in to_csv._slices(table)] == [2, 1]
     flat = to_csv._flat(table, {})
     assert flat.to_pydict() == {
         "state": [0, 1, 0],
@@ -242,26 +240,6 @@ def test_shards_do_not_show(here: Path, monkeypatch: pytest.MonkeyPatch, to: Any
         assert Path(names[0]).read_bytes() == Path(names[1]).read_bytes()
 
 
-def test_older_steps_have_no_seed(here: Path) -> None:
-    """A run that an older version began has seeds only from some episode on."""
-    run = lake_run(here)
-    path = next(iter(sorted(Path("run/episodes").iterdir())))
-    table = pq.read_table(path)
-    old = 20  # episodes
-    seeds = [
-        None if number < old else seed
-        for number, seed in zip(
-            table["episode"].to_pylist(), table["seed"].to_pylist(), strict=True
-        )
-    ]
-    place = table.column_names.index("seed")
-    pq.write_table(table.set_column(place, "seed", pa.array(seeds, pa.int64())), path)
-    assert cg.export(run, to="csv", out="steps.csv").episodes == run.n_episodes
-    found = [row["seed"] for row in read_csv("steps.csv")]
-    assert found == ["" if seed is None else str(seed) for seed in seeds]
-    assert cg.export(run, to="minari", out="./steps-v0").episodes == run.n_episodes
-
-
 # --------------------------------------------------------------------------------- what is refused
 
 
@@ -269,7 +247,7 @@ def test_older_steps_have_no_seed(here: Path) -> None:
     ("to", "out", "said"),
     [
         ("parquet", "x", "choose minari, csv"),
-        ("csv", "", "--out is empty"),
+        ("csv", "", "out is empty"),
         ("minari", "lake", "not a Minari id"),
         ("minari", "a b-v0", "not a Minari id"),
         ("minari", "a//b-v0", "not a Minari id"),

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covgame as cg
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import CompiledSimulation
 from covgame.game.game import Game
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import CompiledPlayer
-from covgame.players.following import FollowingGame
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
@@ -22,8 +22,8 @@ from tests.worlds import random_counts, random_groups, worlds
 def assert_follows(make: MakeGame, target: Target, world: TabularMDP, episodes: int) -> None:
     """Asked and told step by step, some episodes broken off: what a full planner plays."""
     source, followed, reference = SimulatedSource(world, 3), make(target), make(target)
-    following = FollowingGame(followed)
-    player = CompiledPlayer(reference, source, most=100, record=False, incremental=False)
+    following = CompiledGame(followed)
+    player = CompiledSimulation(reference, source, 100, record=False, incremental=False)
     while not followed.covered and followed.counts.n_episodes < episodes:
         number = followed.counts.n_episodes
         if number % 23 == 7:
@@ -36,7 +36,7 @@ def assert_follows(make: MakeGame, target: Target, world: TabularMDP, episodes: 
     assert reference.covered == followed.covered
 
 
-def catch_up(player: CompiledPlayer, followed: Game) -> None:
+def catch_up(player: CompiledSimulation, followed: Game) -> None:
     missing = followed.counts.n_episodes - player.game.counts.n_episodes
     if missing:
         play(player, missing)

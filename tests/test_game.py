@@ -29,12 +29,12 @@ from covgame.game.planner import (
 from covgame.game.presets import default_game, paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import blocks
 from covgame.rng import uniforms
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
 from covgame.types import END, Shape
+from tests.blocks import blocks
 from tests.worlds import (
     dense_kernel,
     random_policy,

@@ -16,7 +16,7 @@ import covgame as cg
 from covgame.errors import BadInput
 from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
-from covgame.runs.given import load_given
+from covgame.runs.prior_data import load_prior_data
 from covgame.storage.reading import RecordedEpisodes
 from tests.doors import Door
 from tests.rooms import assert_same
@@ -207,7 +207,7 @@ def test_who_broke_an_episode_off_has_still_seen_where_it_led(tmp_path: Path) ->
 
     pq.write_table(pa.table(table), tmp_path / "some.parquet")
     run = cg.cover(GRID, "uniform:1/pair", start_from=tmp_path / "some.parquet", out=tmp_path / "r")
-    (given,) = load_given(run.folder, run.counts.shape)  # type: ignore[arg-type]
+    (given,) = load_prior_data(run.folder, run.counts.shape)  # type: ignore[arg-type]
     for counts in (given.counts, run.given[0].counts):
         row, successor, times = counts.table.listed(0, len(counts.table))
         assert set(zip(row.tolist(), successor.tolist(), times.tolist(), strict=True)) == {

@@ -187,7 +187,7 @@ def test_a_claim_about_transitions_is_checked(tmp_path: Path) -> None:
 
 def test_transitions_are_played_episode_by_episode() -> None:
     for play in ("lazy", "counts"):
-        with pytest.raises(cg.BadInput, match="play exact"):
+        with pytest.raises(cg.BadInput, match='play="exact"'):
             cg.cover("chain", "uniform:2/transition", play=play)
 
 

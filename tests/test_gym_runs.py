@@ -11,14 +11,14 @@ import pytest
 
 import covgame as cg
 from covgame.config import CoverConfig
+from covgame.engine.compiled import CompiledGame
 from covgame.errors import BadInput, UnknownModel
 from covgame.game.counts import Counts
 from covgame.game.presets import configured_game
 from covgame.mdp import dp
-from covgame.players.compiled import CompiledGame
-from covgame.runs.opening import resume
-from covgame.sources.external import ExternalSource
+from covgame.runs.resume import resume
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.stepped import SteppedSource
 from covgame.storage.reading import RecordedEpisodes
 from covgame.targets.requests import parse_request
 from covgame.types import Policy
@@ -33,7 +33,7 @@ def test_gymnasiums_own_steps_follow_its_table() -> None:
     env = cg.make("gym:FrozenLake-v1", horizon=10)
     model = env.require_model("a test")
     assert env.opener is not None
-    source = ExternalSource(*env.opener(), 10, seed=3)
+    source = SteppedSource(*env.opener(), 10, seed=3)
     rng = np.random.default_rng(1)
     policy = Policy.stochastic(rng.dirichlet(np.ones(4), size=(10, 16)))
     counts = Counts(model.shape, pooled=True)
@@ -89,11 +89,11 @@ def test_what_is_forbidden_is_never_planned(preset: Any) -> None:
     allowed = np.array([[True, True], [False, True], [True, True], [True, False]])
     game = configured_game(CoverConfig(preset=preset), target, stationary=True)
     game.allowed = allowed
-    compiled, source = CompiledGame(game), SimulatedSource(world, 0)
+    compiled, source = CompiledGame(game, incremental=False), SimulatedSource(world, 0)
     for number in range(30):
         policy = game.ask()
         assert np.take_along_axis(allowed[None], policy.table[:, :, None], axis=2).all()
-        np.testing.assert_array_equal(compiled.ask().table, policy.table)
+        np.testing.assert_array_equal(compiled.ask().begin(0).table, policy.table)
         compiled.tell(source.play(policy, number))
 
 
@@ -152,7 +152,7 @@ def test_without_a_table_only_what_is_seen_can_be_asked_for() -> None:
         cg.cover(env, "proportional:5")
     with pytest.raises(BadInput, match="as they appear"):
         cg.cover(env, cg.cells([(0, 0, 0, 1)]))
-    with pytest.raises(BadInput, match="min-reach"):
+    with pytest.raises(BadInput, match="min_reach"):
         cg.cover(env, "uniform:5", min_reach=0.1)
     with pytest.raises(UnknownModel):
         cg.plan(env, "uniform:5")

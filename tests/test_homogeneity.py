@@ -17,7 +17,7 @@ from covgame.pac.assumptions import SUPPOSED_STAGES
 from covgame.pac.certified import Certified
 from covgame.pac.error_bounds import Range
 from covgame.pac.homogeneity import MOVES_DIFFER, REWARDS_DIFFER, SHARE, TRUNCATED, difference
-from covgame.runs.opening import resume
+from covgame.runs.resume import resume
 from covgame.sources.simulated import SimulatedSource
 from covgame.types import Policy, Shape
 from tests.rundb import document_of, set_config, set_document, spoil_arrays
@@ -212,7 +212,7 @@ def test_certify_looks_at_the_stages_itself(tmp_path: Path) -> None:
         folder = tmp_path / world.__name__
         run = cg.explore(world, horizon=4, epsilon=2.0, out=folder)
         algorithm = learner(run)
-        from covgame.runs.claims import data_hash
+        from covgame.runs.certificates import data_hash
         from covgame.storage.reading import RecordedEpisodes
 
         pooled = RecordedEpisodes(folder / "episodes", algorithm.counts.shape).counts(pooled=True)

@@ -11,9 +11,9 @@ import pytest
 from gymnasium import spaces
 
 import covgame as cg
-from covgame.report.run_page import page_of
+from covgame.report.runs import page_of
+from covgame.sources.gymnasium_envs import MOST_COUNTED, states_of
 from covgame.sources.maps import state_map
-from covgame.sources.spaces import MOST_COUNTED, states_of
 from tests.test_cli import covgame
 
 CAR = ("gym:MountainCar-v0", "uniform:1/pair")
@@ -55,7 +55,7 @@ def test_a_covered_map_says_how_many_of_its_cells_were_seen() -> None:
     assert f"{seen} of 24 cells of the state map" in run.to_text()
     assert repr(run).endswith(f"covered, {seen} of 24 states seen)")
     assert figures(run)["states seen"] == (str(seen), "of 24 possible")
-    assert f"{seen} of 24 possible states seen" in page_of(run).sentences[0]
+    assert f"{run.n_states} states seen" in page_of(run).sentences[0]
     apart = cg.cover(*CAR, states="bins:6x4", step_timeout=60, max_episodes=1)
     assert apart.states_possible == 24
 

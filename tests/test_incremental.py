@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covgame as cg
+from covgame.engine.engines import CompiledSimulation
 from covgame.episodes import Block
 from covgame.game.adversary import MissingOnly, TargetAware
 from covgame.game.counts import Counts
@@ -18,7 +19,6 @@ from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import default_game, paper_game
 from covgame.kernels import layout, replanner
 from covgame.mdp.model import TabularMDP
-from covgame.players.compiled import CompiledPlayer
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import parse_request
 from covgame.targets.target import Target
@@ -47,9 +47,9 @@ GAMES: dict[str, MakeGame] = {
 }
 
 
-def player_of(game: Game, world: TabularMDP, *, incremental: bool, most: int) -> CompiledPlayer:
+def player_of(game: Game, world: TabularMDP, *, incremental: bool, most: int) -> CompiledSimulation:
     source = SimulatedSource(world, seed=3)
-    return CompiledPlayer(game, source, most=most, record=True, incremental=incremental)
+    return CompiledSimulation(game, source, most, record=True, incremental=incremental)
 
 
 def assert_same_episodes(one: Block, other: Block) -> None:
@@ -67,7 +67,7 @@ def assert_same_memory(one: Game, other: Game) -> None:
     assert one.state.variance == other.state.variance
 
 
-def play(player: CompiledPlayer, episodes: int) -> Block:
+def play(player: CompiledSimulation, episodes: int) -> Block:
     """So many episodes in one block, or until all is covered, whatever memory had to grow."""
     game = player.game
     wanted, parts = game.counts.n_episodes + episodes, []
@@ -142,7 +142,7 @@ def test_plans_agree_wherever_an_episode_can_be(pooled: bool) -> None:
     for _ in range(15):
         play(player, 13)
         play(scratch, 13)
-        scratch.ask()
+        scratch.ask().begin(0)
         replan(player)
         known = (player.plan_cache.flags.T & layout.KNOWN) > 0
         assert known.any()
@@ -153,7 +153,7 @@ def test_plans_agree_wherever_an_episode_can_be(pooled: bool) -> None:
         np.testing.assert_array_equal(values[0][known], values[1][known])
 
 
-def replan(player: CompiledPlayer) -> None:
+def replan(player: CompiledSimulation) -> None:
     """Bring a kept plan up to date without playing."""
     replanner.replan(
         player.learnt, player.by_stage, player.optimism, player.workspace, player.plan_cache,

@@ -96,7 +96,7 @@ def test_old_folders_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 PLAY = """
 import covgame as cg
-from covgame.players.compiled import CompiledGame
+from covgame.engine.compiled import CompiledGame
 CompiledGame.waits = True
 run = cg.cover("riverswim:states=5,horizon=8", cg.uniform(40), seed=0)
 print(run.n_episodes)

@@ -16,8 +16,8 @@ from covgame.config import LearnConfig
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.runs import learn as learning
-from covgame.runs.playing import play
-from covgame.runs.saving import create_folder
+from covgame.runs.loop import play
+from covgame.runs.run import create_folder
 from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Shape
 from tests.rundb import arrays_of, config_of, query, result_of, set_arrays, set_config
@@ -127,7 +127,7 @@ def test_what_cannot_end_is_refused_with_its_number(args: tuple[str, ...], said:
         (("--epsilon", "1", "--delta", "1"), "delta"),
         (("--epsilon", "1", "--scale", "-1"), "scale"),
         (("--epsilon", "1", "--seed", "-1"), "seed"),
-        (("--epsilon", "1", "--max-episodes", "-5"), "budget"),
+        (("--epsilon", "1", "--max-episodes", "-5"), "--max-episodes"),
         ((), "--epsilon"),
     ],
 )
@@ -450,7 +450,7 @@ def test_functionals_where_every_episode_ends_at_once(tmp_path: Path) -> None:
 def test_a_proof_takes_one_worker_and_says_why(command: tuple[str, ...], tmp_path: Path) -> None:
     done = covgame(*command, "--workers", "2", "--out", str(tmp_path / "run"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "in the order in which they begin" in done.stderr
+    assert "certificates need episodes in starting order" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

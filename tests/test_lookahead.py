@@ -13,6 +13,8 @@ from benchmarks import long_episodes
 
 import covgame as cg
 from covgame.baselines.nearest_untried import NearestUntried
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import SimulatedEngine
 from covgame.game import counts as counting
 from covgame.game import game as game_module
 from covgame.game import lookahead, size
@@ -23,10 +25,7 @@ from covgame.game.presets import default_game
 from covgame.game.successors import SuccessorTable
 from covgame.kernels import layout
 from covgame.mdp import dp
-from covgame.players.compiled import CompiledGame, WaitingPlayer
-from covgame.players.following import FollowingGame
-from covgame.players.plain import PlainGame
-from covgame.sources import external
+from covgame.sources import stepped
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request, uniform
@@ -84,7 +83,9 @@ def test_compiled_blocks_are_the_readable_game(
     name: str, text: str, incremental: bool, read: dict[tuple[str, str], Game]
 ) -> None:
     game, source = new_game(name, text)
-    player = WaitingPlayer(game, source, most=64, record=False, incremental=incremental)
+    player = SimulatedEngine(
+        game, source, most=64, record=False, incremental=incremental, waits=True
+    )
     while not game.covered:
         player.play(64)
     same(game, readable(name, text, read))
@@ -95,7 +96,7 @@ def test_games_played_elsewhere_are_the_readable_game(
     name: str, text: str, read: dict[tuple[str, str], Game]
 ) -> None:
     game, source = new_game(name, text)
-    inner = FollowingGame(game)
+    inner = CompiledGame(game)
     while not game.covered:
         inner.tell(source.play(inner.ask(), game.counts.n_episodes, inner.revise))
     same(game, readable(name, text, read))
@@ -106,7 +107,7 @@ def test_games_played_elsewhere_are_the_readable_game(
 def test_a_second_look_is_the_same_in_compiled_code(name: str, looks: int) -> None:
     """Episodes that go on after everything is covered, and some that begin so."""
     (game, source), (mirror, _) = (new_game(name, "uniform:1/pair") for _ in range(2))
-    inner = FollowingGame(game)
+    inner = CompiledGame(game)
     game.looks_again = mirror.looks_again = True
     looked, more = 0, 0
     while more < looks:
@@ -206,10 +207,11 @@ def test_in_worlds_of_millions_of_states_plans_look_less_far() -> None:
 def test_a_world_that_grows_beyond_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same game, readable or compiled, when plans have to look less far than they did."""
     monkeypatch.setattr(lookahead, "MAX_PLANNED", 20 * 256)
-    monkeypatch.setattr(external, "FIRST_ROOM", 16)
+    monkeypatch.setattr(stepped, "FIRST_ROOM", 16)
     games = []
-    for kind in (FollowingGame, PlainGame):
-        monkeypatch.setattr("covgame.players.stepped.following_game", kind)
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr("covgame.engine.engines.compiled_game", lambda game, **_: game)
         run = cg.cover(cg.make(lambda: Corridor(200), 90), "uniform:3/pair", max_episodes=40)
         games.append(run.game)
     assert games[0].counts.shape.states == 256
@@ -294,7 +296,7 @@ def test_a_plan_takes_as_much_time_whatever_the_horizon() -> None:
         for seed in range(3):
             name = f"grid:rows=6,columns=6,horizon={horizon}"
             game, source = new_game(name, "uniform:3/pair", seed)
-            inner = FollowingGame(game)
+            inner = CompiledGame(game)
             episode = source.play(inner.ask(), 0, inner.revise)
             states += int(inner.plan_cache.tally[layout.PLANNED])
             steps += len(episode.state)
@@ -494,13 +496,15 @@ def test_compiled_games_take_the_same_routes(slip: float) -> None:
         game.tell(source.play(game.ask(), game.counts.n_episodes, revise))
     assert routes > 50
     followed, source = known_grid(slip)
-    inner = FollowingGame(followed)
+    inner = CompiledGame(followed)
     while not followed.covered and followed.counts.n_episodes < 2:
         inner.tell(source.play(inner.ask(), followed.counts.n_episodes, inner.revise))
     same(game, followed)
     for incremental in (True, False):
         other, source = known_grid(slip)
-        player = WaitingPlayer(other, source, most=2, record=False, incremental=incremental)
+        player = SimulatedEngine(
+            other, source, most=2, record=False, incremental=incremental, waits=True
+        )
         player.play(2)
         same(game, other)
 

@@ -49,6 +49,8 @@ def test_bins_by_hand(text: str, observation: Any, expected: tuple[int, ...]) ->
         ("bins:3[1", "write bins:12x8"),
         ("round:", "write bins:12x8"),
         ("round:x", "write bins:12x8"),
+        ("round:²", "write bins:12x8"),
+        ("round:" + "1" * 5000, "write bins:12x8"),
         ("image:", "write bins:12x8"),
         ("py:numpy:nothing", "has no 'nothing'"),
         ("py:math:pi", "no function"),

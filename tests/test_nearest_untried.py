@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from benchmarks._adventure import ACTIONS, Adventure
 from benchmarks.comparison.methods import EXPECTED, METHODS, NEAREST
+from benchmarks.comparison.players import ExplorerPlayer, episodes_to_cover
 from benchmarks.long_episodes import Simulator, covering_episode, explore, tabulate
 
 from covgame.baselines.nearest_untried import EveryPair, ExpectedSteps, NearestUntried, OfTarget
 from covgame.episodes import LAST
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
-from covgame.players.peers import ExplorerPlayer, episodes_to_cover
 from covgame.sources.environments import make
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import cells, uniform

@@ -227,8 +227,8 @@ def test_finite_spaces_are_states_as_they_are(kind: str) -> None:
 @pytest.mark.parametrize(
     ("space", "sentence"),
     [
-        (spaces.Box(-1, 1, (2,)), "--states bins:10x10"),
-        (spaces.Box(-1, 1, (9,)), "--states bins:4"),
+        (spaces.Box(-1, 1, (2,)), 'states="bins:10x10"'),
+        (spaces.Box(-1, 1, (9,)), 'states="bins:4"'),
         (spaces.Box(0, 255, (20, 20, 3), dtype=np.uint8), "image:hash"),
         (spaces.Dict({"eye": spaces.Box(-1, 1, (1,))}), "'eye' of its observations"),
         (spaces.Tuple((spaces.Discrete(2), spaces.Box(-1, 1, (1,)))), "part 1 of"),
@@ -261,7 +261,7 @@ def test_actions_of_all_kinds(space: Any, grid: str | None, number: int, label: 
 @pytest.mark.parametrize(
     ("space", "grid", "sentence"),
     [
-        (spaces.Box(-1, 1, (2,)), None, "--actions grid:5"),
+        (spaces.Box(-1, 1, (2,)), None, 'actions="grid:5"'),
         (spaces.Box(-1, 1, (2,)), "grid:1", "at least 2"),
         (spaces.Box(-1, 1, (2,)), "mesh:3", "write grid:N"),
         (spaces.Box(-np.inf, 1, (1,)), "grid:3", "no finite range"),

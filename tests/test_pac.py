@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 import covgame as cg
 from covgame.baselines.pedel import deterministic_policies
 from covgame.confidence import PaperThresholds
+from covgame.engine.engines import COARSE, CountsEngine
 from covgame.episodes import Episode
 from covgame.flow.min_flow import policy_bound
 from covgame.game.counts import Counts
@@ -27,13 +28,7 @@ from covgame.pac.principle import ImplicitElimination
 from covgame.pac.pruning import prune
 from covgame.pac.tasks import CoverTask
 from covgame.pac.visitations import EstimateVisitations, interval, visitation_task
-from covgame.players.by_counts import (
-    COARSE,
-    MOST_EPISODES,
-    CountsPlayer,
-    SortedSuccessors,
-    draw_visits,
-)
+from covgame.sources.counted import MOST_EPISODES, SortedSuccessors, draw_visits
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 from covgame.types import BoolHSA, FloatHSA, Shape
@@ -99,7 +94,7 @@ def test_one_state_alone() -> None:
     world = toy(3)
     thresholds = PaperThresholds(world.shape)
     part = visitation_task(thresholds, 2, 1, 0.1, 0.1)
-    player = CountsPlayer(part.game, world, 0)
+    player = CountsEngine(part.game, world, 0)
     while not part.over:
         player.play(part.left or 0)
     assert part.played == thresholds.visitation_episodes(0.1, 0.1)
@@ -115,7 +110,7 @@ def test_the_regret_of_the_planner_is_within_its_bound() -> None:
     world = toy(5)
     thresholds = PaperThresholds(world.shape)
     part = visitation_task(thresholds, 2, 1, 0.1, 0.1)
-    player = CountsPlayer(part.game, world, 0, COARSE)
+    player = CountsEngine(part.game, world, 0, COARSE)
     while not part.over:
         player.play(part.left or 0)
     best, episodes = dp.reachability(world.transitions)[2, 1], part.played
@@ -354,7 +349,7 @@ def test_covgame_stays_below_the_bound_of_theorem_2(spread: int) -> None:
     wanted = np.where(exists, 1e13 * 2.0 ** rng.integers(0, spread + 1, world.shape.hsa), 0.0)
     target = Target.of_cells(wanted)
     game = paper_game(target, delta=0.1)
-    player = CountsPlayer(game, world, 0)
+    player = CountsEngine(game, world, 0)
     while not game.covered:
         player.play(MOST_EPISODES)
     levels = max(1, spread)

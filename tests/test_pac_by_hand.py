@@ -22,7 +22,6 @@ from covgame.errors import BadInput, TooLarge
 from covgame.game.adversary import TargetAware
 from covgame.game.counts import Counts
 from covgame.game.game import Game
-from covgame.game.growing import SeenRows
 from covgame.game.growth import Growth
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.mdp.transitions import Transitions
@@ -30,9 +29,10 @@ from covgame.pac.files import load_reward
 from covgame.pac.forecast import forecast_best_policy, forecast_reward_free
 from covgame.pac.learnt import LearntModel
 from covgame.pac.pce import ProportionalCoverage
-from covgame.pac.pruning import episodes_of, prune
+from covgame.pac.pruning import prune
 from covgame.pac.tasks import CoverTask, PhaseReport
 from covgame.pac.visitations import EstimateVisitations, visitation_task
+from covgame.targets.discovered import SeenRows
 from covgame.targets.requests import uniform
 from covgame.targets.target import Target
 from covgame.types import ANY, FloatArray, Policy, Shape
@@ -299,7 +299,8 @@ def test_recorded_blocks_are_taken_apart() -> None:
         for name in ("state", "action", "reward", "next_state")
     ]
     block = Block(0, np.array([2, 1]), *columns)
-    for found, expected in zip(episodes_of([block, block]), [one, two, one, two], strict=True):
+    for found, expected in zip(block.episodes(), [one, two], strict=True):
+        assert found.terminated == expected.terminated
         for name in ("state", "action", "reward", "next_state"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 

@@ -16,11 +16,11 @@ import covgame as cg
 from covgame.cli.main import main
 from covgame.config import CoverConfig, LearnConfig
 from covgame.errors import BadInput
-from covgame.report import updates
-from covgame.report.updates import PageUpdates
+from covgame.report import html
+from covgame.report.html import PageUpdates
 from covgame.runs.cover import start
 from covgame.runs.learn import start as start_learning
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.runs.run import Run
 from tests.pages import data_in
 
@@ -68,8 +68,8 @@ def test_the_page_is_there_from_the_start_and_reloads_until_the_end(tmp_path: Pa
 
 
 def test_a_page_changes_nothing_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "SECONDS_BETWEEN_PAGES", 0.0)
-    monkeypatch.setattr(updates, "SHARE_OF_TIME", 1e9)
+    monkeypatch.setattr(html, "SECONDS_BETWEEN_PAGES", 0.0)
+    monkeypatch.setattr(html, "SHARE_OF_TIME", 1e9)
     quiet = cg.cover(CHAIN, "uniform:20/pair", out=tmp_path / "a")
     run = cg.cover(CHAIN, "uniform:20/pair", out=tmp_path / "b", report=True)
     assert run.n_episodes == quiet.n_episodes
@@ -82,7 +82,7 @@ def test_pages_come_every_two_seconds_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, written = Clock(), []
-    monkeypatch.setattr(updates, "write_page", lambda *_, **__: written.append(clock.now))
+    monkeypatch.setattr(html, "write_page", lambda *_, **__: written.append(clock.now))
     run = begun()
     pages = PageUpdates(run, tmp_path / "page.html", clock)
     for _ in range(1000):
@@ -102,7 +102,7 @@ def test_pages_take_a_small_part_of_the_time(
         clock.now += 0.3  # what a page costs
         written.append(clock.now)
 
-    monkeypatch.setattr(updates, "write_page", write)
+    monkeypatch.setattr(html, "write_page", write)
     run = begun()
     pages = PageUpdates(run, tmp_path / "page.html", clock)
     written.clear()

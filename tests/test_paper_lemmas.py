@@ -10,12 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from covgame.confidence import PaperThresholds
+from covgame.engine.engines import CountsEngine
 from covgame.game.counts import Counts
 from covgame.game.presets import paper_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.pac.principle import ImplicitElimination
-from covgame.players.by_counts import MOST_EPISODES, CountsPlayer, SortedSuccessors, draw_visits
+from covgame.sources.counted import MOST_EPISODES, SortedSuccessors, draw_visits
 from covgame.targets.target import Target
 from covgame.types import FloatArray, Shape
 from tests.learning import learn
@@ -122,7 +123,7 @@ def test_levels_change_at_most_log_times(seed: int, spread: int) -> None:
     exists = np.repeat(dp.reachable(world.transitions)[:, :, None], 2, axis=2)
     wanted = np.where(exists, 2.0 ** rng.uniform(0, spread, exists.shape), 0.0)
     game = paper_game(Target.of_cells(wanted), delta=0.1)
-    player = CountsPlayer(game, world, seed % 1000)
+    player = CountsEngine(game, world, seed % 1000)
     changes, level = 0, game.state.level
     while not game.covered:
         player.play(1)
@@ -196,7 +197,7 @@ def test_a_phase_ends_with_what_it_asked_for() -> None:
     learner = ImplicitElimination(PaperThresholds(world.shape), 0.2, 0.1, exists)
     number = 0
     while (part := learner.next_task()) is not None:
-        player = CountsPlayer(part.game, world, number)
+        player = CountsEngine(part.game, world, number)
         while not part.over:
             player.play(MOST_EPISODES)
         phase = learner.k

@@ -63,7 +63,7 @@ def test_a_grid_is_drawn_as_a_grid(covered: cg.Coverage) -> None:
     visits, share = images(figure)[:2]
     np.testing.assert_array_equal(visits, covered.counts.visits.sum(axis=(0, 2)).reshape(3, 4))
     np.testing.assert_array_equal(share, np.ones((3, 4)))
-    assert f"{covered.n_episodes} episodes, all is covered" in words(figure)
+    assert f"{covered.n_episodes} episodes, 48 of 48 covered" in words(figure)
 
 
 def test_what_is_missing_shows(covered: cg.Coverage) -> None:
@@ -73,7 +73,8 @@ def test_what_is_missing_shows(covered: cg.Coverage) -> None:
     for (_, state, _), visits in part.uncovered:
         missing[state] += visits
     np.testing.assert_allclose(share.ravel(), 1 - missing / 200)
-    assert f"{len(part.uncovered)} rows open" in words(part.plot())
+    done = len(part.target) - len(part.uncovered)
+    assert f"{done} of {len(part.target)} covered" in words(part.plot())
 
 
 def test_states_have_their_names_and_bars() -> None:
@@ -189,17 +190,17 @@ def test_names_are_escaped() -> None:
 
 def test_nobody_waits_for_a_linear_program_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     run = cg.cover("grid:rows=3,columns=4", "uniform:1/state")
-    monkeypatch.setattr("covgame.runs.least.LARGE", 10)
-    assert "lower bound" not in run._repr_html_()
+    monkeypatch.setattr("covgame.runs.lower_bound.LARGE", 10)
+    assert "minimum" not in run._repr_html_()
     assert run.min_episodes
-    assert "lower bound" in run._repr_html_()
+    assert "minimum" in run._repr_html_()
 
 
 def test_learning_runs_are_tables(explored: cg.Exploration, lake: cg.Identification) -> None:
     page = plain(explored._repr_html_())
     assert "a model that is good enough for any reward, epsilon 1.5" in page
     assert "4 states" in page
-    assert "Parts, the last ones" in page
+    assert "Parts" in page
     page = plain(lake._repr_html_())
     assert "policy deterministic, in run.policy" in page
 

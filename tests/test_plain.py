@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,7 @@ import covgame as cg
 from covgame.errors import BadInput
 from covgame.names import Labels, Names
 from covgame.plain import LONGEST_SENTENCE, LONGEST_WORD, plain, plain_page, sentence, shortened
-from covgame.runs.run import Outlook
-from covgame.runs.watching import Pacer
+from covgame.report.progress import progress_view
 from tests.rundb import set_document
 from tests.test_cli import covgame
 
@@ -148,18 +146,19 @@ def test_no_error_echoes_all_of_its_input() -> None:
 
 
 def test_progress_is_plain() -> None:
-    seen: list[str] = []
+    class Hostile:
+        actions, horizon = (CLEAR, "other"), 4
 
-    class Playing:
-        done, n_episodes = False, 3
+        def reset(self) -> str:
+            return "start"
 
-        def outlook(self) -> Outlook:
-            return Outlook(0.5, f"on the way to {CLEAR}")
+        def step(self, action: str) -> tuple[str, float, bool]:
+            return "start", 0.0, False
 
-    times = iter([0.0, 9.0, 10.0])
-    run: Any = Playing()
-    Pacer(lambda view: seen.append(view.words), clock=lambda: next(times)).after_block(run)
-    assert seen == ["on the way to \\x1b[2J"]
+    said: list[str] = []
+    cg.cover(Hostile, "uniform:90/pair", progress=lambda run: said.append(progress_view(run).words))
+    assert any("\\x1b[2J" in words for words in said)
+    assert not any(ACTS.search(words) for words in said)
 
 
 def test_notebooks_and_pictures_are_plain() -> None:

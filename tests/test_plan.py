@@ -85,7 +85,7 @@ def test_min_reach_leaves_out_and_lists() -> None:
     assert all(0 < reach < 0.05 for _, reach in plan.unreachable)
     assert "below --min-reach" in str(plan)
     for bad in (-0.1, 1.1, float("nan")):
-        with pytest.raises(cg.BadInput, match="min-reach"):
+        with pytest.raises(cg.BadInput, match="min_reach"):
             cg.plan("riverswim", "uniform:50", min_reach=bad)
 
 

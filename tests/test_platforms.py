@@ -17,7 +17,7 @@ import pytest
 from covgame import signals
 from covgame.errors import StorageFailed
 from covgame.failures import Failure, Failures
-from covgame.sources import environments
+from covgame.sources import stepped
 from covgame.storage import files
 
 SOURCE = Path(__file__).parent.parent / "src" / "covgame"
@@ -145,7 +145,7 @@ def test_after_a_death_it_is_isolated_where_that_is_possible(
     monkeypatch: pytest.MonkeyPatch, apart: bool
 ) -> None:
     """Elsewhere a run can still be resumed, in this process."""
-    monkeypatch.setattr(environments, "CAN_BE_APART", apart)
+    monkeypatch.setattr(stepped, "HAS_WORKER_PROCESSES", apart)
     death = Failure(0, 0, 0, "its process ended", (), died=True)
-    assert environments.Care(failures=Failures([death])).isolates is apart
-    assert environments.Care(seconds=1.0).isolates
+    assert stepped.FailurePolicy(failures=Failures([death])).isolates is apart
+    assert stepped.FailurePolicy(step_timeout=1.0).isolates

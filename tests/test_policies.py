@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import covgame as cg
 from covgame.cli.main import main
+from covgame.cli.policy import policy_lines
 from covgame.names import Names
-from covgame.runs.policies import named_policy, policy_lines
 from tests.rundb import drop_result, query, result_of, set_document, set_result
 
 
@@ -163,14 +163,14 @@ def test_long_worlds_are_cut_with_a_sentence() -> None:
 
 def test_json_names_small_policies_only() -> None:
     policy = cg.Policy.deterministic(np.array([[0, 1]]), 2)
-    assert named_policy(policy, NAMED) == {
+    assert NAMED.named_policy(policy) == {
         "policy_named": [["walk", "wait"]],
         "state_names": ["HERE", "THERE"],
     }
-    assert named_policy(policy, Names(actions=("a", "b"))) == {"policy_named": [["a", "b"]]}
-    assert named_policy(policy, Names()) == {}
+    assert Names(actions=("a", "b")).named_policy(policy) == {"policy_named": [["a", "b"]]}
+    assert Names().named_policy(policy) == {}
     large = cg.Policy.deterministic(np.zeros((501, 2), dtype=np.int64), 2)
-    assert named_policy(large, NAMED) == {}
+    assert NAMED.named_policy(large) == {}
 
 
 # ---------------------------------------------------------------------------- the command

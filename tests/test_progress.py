@@ -13,13 +13,13 @@ from covgame.episodes import LAST, Episode
 from covgame.flow.min_flow import min_flow
 from covgame.game import progress as module
 from covgame.game.adversary import TargetAware
-from covgame.game.batches import plan_batch
 from covgame.game.counts import Counts
 from covgame.game.game import Game
+from covgame.game.in_flight import plan_batch
 from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.game.progress import Pace, progress_of
 from covgame.runs.cover import start
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.targets.target import Target
 from covgame.types import Policy, Shape
 

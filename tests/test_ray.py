@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import covgame as cg
-from covgame.workers.messages import Lost
-from covgame.workers.on_ray import RayTeam
+from covgame.sources.messages import Lost
+from covgame.sources.ray import RayTeam
+from covgame.sources.worker import Recipe
 from covgame.workers.player import TeamPlayer
-from covgame.workers.worker import Recipe
 from tests.rooms import whatever_is_said
 from tests.rundb import drop_arrays
 from tests.teams import SLOW, WORLDS, job_for, reports, seeds_of
@@ -69,7 +69,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_run_covers(
 
 
 def test_actors_play_jobs_in_order_and_are_replaced(module: str) -> None:
-    from covgame.workers.on_ray import connected
+    from covgame.sources.ray import connected
 
     team = RayTeam(Recipe(6, f"{module}:Slow"), 2, 2, connected(None, 2))
     try:

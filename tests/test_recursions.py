@@ -121,11 +121,16 @@ def test_upper_and_lower_values(found: Evidence) -> None:
     sets, H = certificate.sets, counts.shape.horizon
     allowed = sets.allowed
     low, high = (np.where(allowed, bound, -np.inf) for bound in certificate.rewards)
+    assert not certificate.is_joint  # these counts do not say what transitions paid
+    functions = certificate.functions
+    assert functions.delta == pytest.approx(0.1 * 3 / 8)
     q, values = plain.upper_values(
-        counts, sets.fixed_function, high, Range().ceilings(H), structure
+        counts, functions.fixed_function, high, Range().ceilings(H), structure
     )
-    np.testing.assert_allclose(certificate._optimistic[0], q, rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(certificate._optimistic[1], values, rtol=1e-7, atol=1e-8)
+    found_ = certificate.optimism()
+    np.testing.assert_allclose(found_.values, q, rtol=1e-7, atol=1e-8)
+    top = functions.highest_start(values[0], fixed=True)
+    assert found_.upper == pytest.approx(top, rel=1e-7, abs=1e-8)
     careful = np.full(counts.shape.hs, -1, dtype=np.int64)
     for chosen in (careful, certificate.estimated[1].table.copy()):
         actions, values = plain.lower_values(
@@ -182,7 +187,7 @@ def test_the_reward_free_recursion(found: Evidence, theta: float) -> None:
         chosen,
         values,
     )
-    np.testing.assert_array_equal(certificate._recursion(theta)[0], values)
+    np.testing.assert_array_equal(certificate._recursion(theta, certificate.radii)[0], values)
     expected, actions = plain.reward_free_error(
         counts, certificate.radii, certificate.distances, theta, allowed
     )

@@ -19,10 +19,10 @@ from click.testing import CliRunner, Result
 import covgame as cg
 from covgame.cli.main import main
 from covgame.errors import BadInput, EnvironmentFailed
-from covgame.report.curves import POINTS, Trail
+from covgame.report.charts import POINTS, Trail
 from covgame.report.html import page_html
-from covgame.report.run_page import page_of
-from covgame.report.story import asked_in_words, percent
+from covgame.report.runs import asked_in_words, page_of
+from covgame.report.view import percent
 from covgame.runs.coverage import Coverage
 from covgame.runs.run import Run
 from tests.doors import Door
@@ -118,7 +118,7 @@ def test_every_kind_of_run_has_a_page(kind: str, tmp_path: Path) -> None:
 def test_the_page_says_what_the_answer_says(tmp_path: Path) -> None:
     run = RUNS["budget"](tmp_path)
     data, answer = data_in(run.report().read_text()), run.to_dict()
-    listed = {one["name"]: one for one in data["listings"]}
+    listed = {one["name"]: one for one in data["tables"]}
     missing = [float(row[0]) for row in listed["missing"]["rows"]]
     assert missing == [row[3] for row in answer["uncovered"]]
     assert data["chart"]["rules"][0]["at"] == answer["min_episodes"]
@@ -136,18 +136,18 @@ def test_a_killed_run_says_that_it_can_go_on(tmp_path: Path) -> None:
     drop_result(tmp_path)
     data = check_page(cg.load(tmp_path).report().read_text())
     assert (data["status"], data["tone"]) == ("not finished", "open")
-    assert "was killed and can go on" in data["sentences"][1]
+    assert "interrupted; resume it" in data["sentences"][1]
     assert data["chart"]["series"][0]["x"][-1] == 4
 
 
 def test_what_makes_it_expensive_is_in_words(tmp_path: Path) -> None:
     run = cg.cover("gym:FrozenLake-v1", "uniform:1", horizon=6, out=tmp_path)
     plan = cg.plan("gym:FrozenLake-v1", "uniform:1", horizon=6)
-    listed = data_in(run.report().read_text())["listings"][0]
+    listed = data_in(run.report().read_text())["tables"][0]
     (stage, state, _), price = plan.dearest(1)[0]
-    where = run.names.describe((stage, state, None))
-    assert listed["rows"][0][0].startswith(f"One more visit of ({where} / ")
-    assert listed["rows"][0][0].endswith(f"costs {price:g} episodes.")
+    cost, where = listed["rows"][0]
+    assert cost == f"{price:g}"
+    assert where.startswith(f"{run.names.describe((stage, state, None))} / ")
     assert plan.dearest(5) == run.dearest(5)
 
 
@@ -276,7 +276,7 @@ def test_what_failed_is_listed_with_the_way_there(tmp_path: Path) -> None:
     data = check_page(failed(tmp_path).report().read_text())
     assert (data["status"], data["tone"]) == ("failed", "bad")
     assert EVIL in data["sentences"][1]
-    listed = next(one for one in data["listings"] if one["name"] == "failures")
+    listed = next(one for one in data["tables"] if one["name"] == "failures")
     times, where, error, then, way = listed["rows"][0]
     assert (times, where, then) == ("3", "stage 2: room 2 / on", "set aside")
     assert EVIL in error
@@ -306,7 +306,9 @@ def test_a_page_needs_no_code_of_the_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert "not_asked_for" not in sys.modules
     data = data_in((tmp_path / "run" / "report.html").read_text())
     assert data["state_map"]["labels"] == ["here", "there"]
-    assert data["command"].startswith("covgame cover py:not_asked_for:Corner --horizon 3 --target")
+    assert data["command"].startswith(
+        "covgame cover py:not_asked_for:Corner --target uniform:1/pair"
+    )
 
 
 # ------------------------------------------------------------------------ the command
@@ -390,8 +392,8 @@ def test_golden_runs_have_pages(tmp_path: Path) -> None:
     ("request_", "said"),
     [
         ("uniform:50", "visit every action in every state at every stage 50 times"),
-        ("uniform:1/pair", "visit every action in every state, at whatever stage, once"),
-        ("uniform:2/state", "visit every state, at whatever stage, 2 times"),
+        ("uniform:1/pair", "visit every action in every state, at any stage, once"),
+        ("uniform:2/state", "visit every state, at any stage, 2 times"),
         ("uniform:2/nonsense", "meet 7 requirements on visits"),
         ("mine.json", "visit what mine.json lists, 7 requirements in all"),
     ],
@@ -413,16 +415,16 @@ def test_a_run_below_the_bound_is_called_lucky(
     monkeypatch.setattr(Coverage, "bound_at_hand", 1.25 * run.n_episodes)
     lucky = page_of(run).sentences[2]
     monkeypatch.setattr(Coverage, "bound_at_hand", 0.5 * run.n_episodes)
-    assert lucky.endswith("took 0.80 times that, as a single run may by luck.")
-    assert page_of(run).sentences[2].endswith("took 2.00 times that.")
+    assert lucky.endswith("took 0.800 times as many; a single run may fall below an average.")
+    assert page_of(run).sentences[2].endswith("took 2.000 times as many.")
 
 
 def test_large_worlds_are_not_solved_for_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cg.cover(CHAIN, "uniform:2/pair", out=tmp_path)
-    monkeypatch.setattr("covgame.runs.least.LARGE", 0)
-    monkeypatch.setattr("covgame.runs.least.min_flow", None)
+    monkeypatch.setattr("covgame.runs.lower_bound.LARGE", 0)
+    monkeypatch.setattr("covgame.runs.lower_bound.min_flow", None)
     chart = page_of(cg.load(tmp_path)).chart
     saved = result_of(tmp_path)["min_episodes"]
     assert chart is not None

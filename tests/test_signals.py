@@ -231,18 +231,18 @@ def test_a_second_signal_prints_the_answer_of_the_files(place: Path) -> None:
     script = """
 import signal
 from covgame.cli.main import run
-from covgame.players.stepped import SteppedPlayer
+from covgame.engine.engines import SteppedEngine
 
-tell = SteppedPlayer._tell
+tell = SteppedEngine._tell
 
 def told(self, episode, **how):
     tell(self, episode, **how)
     if self.game.counts.n_episodes == 7:
-        SteppedPlayer._tell = tell
+        SteppedEngine._tell = tell
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-SteppedPlayer._tell = told
+SteppedEngine._tell = told
 run()
 """
     path = os.pathsep.join([str(place), *sys.path])
@@ -483,7 +483,7 @@ def test_an_interrupt_while_phi_is_computed_keeps_the_rest(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("covgame.runs.least.min_flow", interrupted)
+        patched.setattr("covgame.runs.lower_bound.min_flow", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cg.cover("grid", "uniform:1/pair", out=tmp_path)
     answer = result_of(tmp_path)
@@ -539,6 +539,7 @@ def test_an_interrupt_that_python_cannot_raise_is_raised_later(
 
     monkeypatch.setattr(sys, "unraisablehook", main._interrupt_again)
     monkeypatch.setattr(main, "SECONDS_TO_RETRY", 0.0)
+    main._ended.clear()
 
     def delete_and_wait() -> None:
         Deleted()
@@ -546,3 +547,18 @@ def test_an_interrupt_that_python_cannot_raise_is_raised_later(
 
     with pytest.raises(KeyboardInterrupt):
         delete_and_wait()
+
+
+def test_an_interrupt_is_not_raised_again_after_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python's exit restores the default handlers, and the signal would end the process."""
+    sent: list[int] = []
+    monkeypatch.setattr(main, "SECONDS_TO_RETRY", 0.0)
+    monkeypatch.setattr(main, "signal_main_thread", sent.append)
+    monkeypatch.setattr(main, "_ended", threading.Event())
+    main._interrupt_unless_ended()
+    assert sent == [signal.SIGINT]
+    main._ended.set()
+    main._interrupt_unless_ended()
+    assert sent == [signal.SIGINT]

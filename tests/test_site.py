@@ -94,7 +94,8 @@ def test_every_public_name_has_an_entry(name: str) -> None:
 def test_an_entry_has_the_arguments_and_the_example_of_its_docstring() -> None:
     page = reference.pages()["api/verbs.md"]
     entry = page.split("\n## `cover`\n")[1].split("\n## ")[0]
-    for name in inspect.signature(covgame.cover).parameters:
+    for one in inspect.signature(covgame.cover).parameters.values():
+        name = f"\\*\\*{one.name}" if one.kind is one.VAR_KEYWORD else one.name
         assert f"- **{name}**: " in entry
     assert "```pycon\n>>> import covgame as cg\n" in entry
     assert "- **BadInput**: " in entry

@@ -12,15 +12,14 @@ import pytest
 
 import covgame as cg
 from covgame.config import CoverConfig
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import SteppedEngine
 from covgame.game.presets import default_game
 from covgame.game.size import LEAST_BYTES, Kept, size_of
-from covgame.players.following import FollowingGame
-from covgame.players.plain import PlainGame
-from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
-from covgame.sources import external
-from covgame.sources.external import ExternalSource
+from covgame.sources import stepped
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.stepped import SteppedSource
 from covgame.storage.state import game_arrays
 from covgame.targets.requests import parse_request
 from tests.test_cli import covgame
@@ -51,7 +50,7 @@ def test_the_forecast_is_what_the_arrays_take(
     world = cg.make("grid:rows=30,columns=30,horizon=40").require_model("a test")
     target = parse_request(text).resolve(world.transitions)
     game = default_game(target, pooled=pooled, looks_ahead=ahead)
-    playing, source = FollowingGame(game), SimulatedSource(world, 0)
+    playing, source = CompiledGame(game), SimulatedSource(world, 0)
     for number in range(3):
         playing.tell(source.play(playing.ask(), number, playing.revise))
     arrays = arrays_of(
@@ -143,13 +142,14 @@ def test_memory_grows_in_the_middle_of_an_episode(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was learnt within the episode stays where it is, as in the readable game."""
-    monkeypatch.setattr(external, "FIRST_ROOM", 2)
+    monkeypatch.setattr(stepped, "FIRST_ROOM", 2)
     games = []
-    for kind in (FollowingGame, PlainGame):
-        monkeypatch.setattr("covgame.players.stepped.following_game", kind)
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr("covgame.engine.engines.compiled_game", lambda game, **_: game)
         run = start(cg.make(Ring, 7), text, CoverConfig())
-        assert isinstance(run.source, ExternalSource)
-        player = SteppedPlayer(run.game, run.source, run.growth)
+        assert isinstance(run.source, SteppedSource)
+        player = SteppedEngine(run.game, run.source, run.growth)
         while not run.done:
             player.play(5)
         games.append(run.game)

@@ -11,17 +11,16 @@ import pytest
 import covgame as cg
 from covgame.names import Names
 from covgame.report.html import page_html
-from covgame.report.layouts import layout_of
-from covgame.report.state_maps import MOST_TILES, Seen, numbers, state_map
+from covgame.report.maps import MOST_TILES, MapData, layout_of, numbers, state_map
 from tests.pages import data_in, shell
 
 
-def seen(names: Names, states: int, **changes: Any) -> Seen:
+def seen(names: Names, states: int, **changes: Any) -> MapData:
     room = np.zeros((2, states, 2), dtype=np.int64)
     rows, nothing = np.zeros((0, 3), dtype=np.int64), np.zeros(0)
     starts = (np.arange(states) == 0).astype(np.int64)
-    known = Seen(names, room, np.arange(states), rows, nothing, nothing, starts)
-    return Seen(**(vars(known) | changes))
+    known = MapData(names, room, np.arange(states), rows, nothing, nothing, starts)
+    return MapData(**(vars(known) | changes))
 
 
 def test_frozen_lake_is_drawn_as_its_map() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import covgame as cg
 from covgame.errors import EnvironmentFailed
-from covgame.runs.opening import resume
+from covgame.runs.resume import resume
 from covgame.sources.states import CountedStates, DiscoveredStates, as_hashable
 from tests.rooms import assert_same
 from tests.runs import Corridor

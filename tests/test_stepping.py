@@ -15,16 +15,16 @@ import pytest
 
 import covgame as cg
 from covgame.config import CoverConfig
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import SteppedEngine
 from covgame.errors import BadInput, EnvironmentFailed
 from covgame.game.counts import Counts
 from covgame.game.game import rounds
 from covgame.game.presets import default_game
-from covgame.players.compiled import CompiledGame
-from covgame.players.stepped import SteppedPlayer
 from covgame.runs.cover import start
-from covgame.runs.playing import play
-from covgame.sources.external import ExternalSource
+from covgame.runs.loop import play
 from covgame.sources.simulated import SimulatedSource
+from covgame.sources.stepped import SteppedSource
 from covgame.targets.requests import parse_request
 from covgame.types import Policy, Shape
 from tests.runs import Corridor, coverage_at, own
@@ -38,13 +38,16 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.parametrize("text", ["uniform:4", "uniform:4/pair", "uniform:4/state"])
 @pytest.mark.parametrize("pooled", [True, False])
-def test_the_compiled_game_asks_for_the_same_policies(text: str, pooled: bool) -> None:
+@pytest.mark.parametrize("incremental", [True, False])
+def test_the_compiled_game_asks_for_the_same_policies(
+    text: str, pooled: bool, incremental: bool
+) -> None:
     """Played by somebody else, compiled and readable game stay the same to the last bit."""
     world = cg.make("grid:rows=3,columns=3,horizon=6,ends=true").require_model("a test")
     target = parse_request(text).resolve(world.transitions)
     source = SimulatedSource(world, 4)
     readable, inner = (default_game(target, pooled=pooled) for _ in range(2))
-    compiled = CompiledGame(inner)
+    compiled = CompiledGame(inner, incremental=incremental)
     for number, _ in zip(range(120), rounds(readable, source), strict=False):
         compiled.tell(source.play(compiled.ask(), number, compiled.revise))
         np.testing.assert_array_equal(inner.counts.visits, readable.counts.visits)
@@ -58,13 +61,13 @@ def test_what_was_taken_back_is_not_planned_with(pooled: bool) -> None:
     world = cg.make("grid:rows=3,columns=3,horizon=6,ends=true").require_model("a test")
     target = parse_request("uniform:9").resolve(world.transitions)
     source, readable = SimulatedSource(world, 4), default_game(target, pooled=pooled)
-    compiled = CompiledGame(default_game(target, pooled=pooled))
+    compiled = CompiledGame(default_game(target, pooled=pooled), incremental=False)
     for number in range(60):
         for game in (readable, compiled):
             if number % 9 == 4:
                 source.play(game.ask(), 1000 + number, game.revise)
                 game.abandon()
-        np.testing.assert_array_equal(compiled.ask().table, readable.ask().table)
+        np.testing.assert_array_equal(compiled.ask().begin(0).table, readable.ask().table)
         for game in (readable, compiled):
             game.tell(source.play(game.ask(), number, game.revise))
 
@@ -125,8 +128,8 @@ def test_where_a_block_ends_changes_nothing(size: int) -> None:
     """A target may be covered just before it takes up what was newly seen."""
     env = cg.make("gym:Blackjack-v1", horizon=4)
     run = start(env, "uniform:1/pair", CoverConfig(seed=2))
-    assert isinstance(run.source, ExternalSource)
-    player = SteppedPlayer(run.game, run.source, run.growth)
+    assert isinstance(run.source, SteppedSource)
+    player = SteppedEngine(run.game, run.source, run.growth)
     while not run.done:
         player.play(size)
     seen = run.counts.visits.sum(axis=(0, 2)) > 0
@@ -244,7 +247,7 @@ def test_an_environment_that_misbehaves_loses_nothing(kind: str, tmp_path: Path)
 
 def load_from(folder: Path) -> int:
     """Episodes of the run, looked at from where its module can be imported."""
-    script = "from covgame.runs.opening import load; print(load('run').n_episodes)"
+    script = "from covgame.runs.resume import load; print(load('run').n_episodes)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True
     )

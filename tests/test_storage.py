@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ import pytest
 import covgame as cg
 from covgame.data.dataset import open_data
 from covgame.errors import BadInput, CovgameWarning, StorageFailed
-from covgame.runs.opening import take_up
-from covgame.runs.playing import to_the_end
+from covgame.runs.loop import to_the_end
+from covgame.runs.resume import open_for_resume
 from covgame.storage import database, files, folder
 from covgame.storage.database import Writer
 from covgame.storage.recorder import EpisodeRecorder
@@ -239,7 +239,7 @@ def test_a_simulated_run_that_another_process_has_continued(
     whole = cg.cover(world, "uniform:20/pair", out=tmp_path / "whole")
     path = tmp_path / "run"
     cg.cover(world, "uniform:20/pair", max_episodes=9, out=path)
-    opened = take_up(path, {"max_episodes": 10**6})
+    opened = open_for_resume(path, {"max_episodes": 10**6})
     cg.resume(path, max_episodes=10**6)
 
     def refuse(operation: str, _: Path) -> None:
@@ -259,8 +259,8 @@ def test_a_simulated_run_that_another_process_has_continued(
 def test_a_changed_episode_is_noticed(tmp_path: Path) -> None:
     whole = cg.cover(Door, "uniform:20/pair", seed=4, out=tmp_path)
     as_killed(tmp_path, whole, 20)
-    ((state,),) = query(tmp_path, "SELECT state FROM unsealed WHERE episode=3")
-    query(tmp_path, "UPDATE unsealed SET reward=? WHERE episode=3", bytes(len(state) - 1) + b"?")
+    ((steps,),) = query(tmp_path, "SELECT steps FROM unsealed WHERE episode=3")
+    query(tmp_path, "UPDATE unsealed SET steps=? WHERE episode=3", steps[:-1] + b"?")
     for read in (open_data, cg.load):
         with pytest.raises(BadInput, match="episode 3 has another checksum"):
             read(tmp_path)
@@ -410,6 +410,26 @@ def test_a_writer_that_lost_its_run_stops(tmp_path: Path) -> None:
     Writer(tmp_path / "run.db").close()
 
 
+def test_a_writer_is_not_given_back_a_run_that_changed(tmp_path: Path) -> None:
+    """Another process wrote between a commit and the next transaction, and is done."""
+    cg.cover(Door, "uniform:50/pair", max_episodes=3, out=tmp_path)
+    writer = Writer(tmp_path / "run.db")
+    run = writer._run
+
+    def run_and_let_others_write(statement: str, *values: Any) -> Any:
+        result = run(statement, *values)
+        if statement == "COMMIT":
+            with closing(sqlite3.connect(tmp_path / "run.db")) as other, other:
+                other.execute("UPDATE writer SET token=1")
+        return result
+
+    writer.commit()
+    writer._run = run_and_let_others_write
+    with pytest.raises(StorageFailed, match="another process has taken over"):
+        writer.commit()
+    writer.close()
+
+
 def test_a_writer_without_a_reference_releases_its_run(tmp_path: Path) -> None:
     cg.cover(Door, "uniform:50/pair", max_episodes=3, out=tmp_path)
     Writer(tmp_path / "run.db").execute("DELETE FROM states")
@@ -538,3 +558,14 @@ def test_the_command_says_what_is_no_run(tmp_path: Path) -> None:
     done = covgame("resume", "nothing", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "run.db cannot be read (file is not a database)" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere all names are UTF-8")
+@pytest.mark.filterwarnings("ignore:.*surrogates not allowed")
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    path, table = tmp_path / os.fsdecode(b"r\xff"), tmp_path / os.fsdecode(b"t\xff.csv")
+    whole = cg.cover(Door, "uniform:5/pair", out=path)
+    assert cg.certify(path).episodes == whole.n_episodes
+    assert cg.export(path, to="csv", out=str(table)).episodes == whole.n_episodes
+    for data in (path, path / "episodes", table):
+        assert open_data(data).n_episodes == whole.n_episodes

@@ -12,10 +12,10 @@ import pytest
 
 import covgame as cg
 from covgame.config import CoverConfig
-from covgame.players.stepped import SteppedPlayer
+from covgame.engine.engines import SteppedEngine
 from covgame.runs.cover import start
-from covgame.runs.opening import load, resume
-from covgame.sources.external import ExternalSource
+from covgame.runs.resume import load, resume
+from covgame.sources.stepped import SteppedSource
 from covgame.storage import episodes as shard_files
 from tests.rooms import assert_same, files, steps, whatever_is_said
 from tests.rundb import (
@@ -270,14 +270,14 @@ def test_what_was_seen_just_before_a_stop_is_asked_for_after_it() -> None:
 
     house = House()
     run = start(own(house, horizon=2), "uniform:300", CoverConfig())
-    assert isinstance(run.source, ExternalSource)
-    SteppedPlayer(run.game, run.source, run.growth).play(201)
+    assert isinstance(run.source, SteppedSource)
+    SteppedEngine(run.game, run.source, run.growth).play(201)
     house.door = True
-    stopped = SteppedPlayer(run.game, run.source, run.growth)
+    stopped = SteppedEngine(run.game, run.source, run.growth)
     stopped.play(1)
     while not run.counts.visits[1, 1].any():
         stopped.play(1)
-    again = SteppedPlayer(run.game, run.source, run.growth)
+    again = SteppedEngine(run.game, run.source, run.growth)
     while not run.covered:
         again.play(100)
     assert run.counts.visits[1, 1].min() >= 300

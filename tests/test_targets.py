@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 import covgame as cg
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.targets.reaching import drop_rarely_reached
 from covgame.targets.requests import parse_request
+from covgame.targets.resolve import drop_rarely_reached
 from covgame.targets.target import Target
 from covgame.types import ANY, Shape
 from tests.worlds import (
@@ -91,8 +92,8 @@ def test_min_reach_drops_exactly_the_rows_that_no_policy_visits_as_often(
     world: TabularMDP, seed: int
 ) -> None:
     target = random_groups(np.random.default_rng(seed), world)
-    left = drop_rarely_reached(target, world.transitions, 0.3)
-    dropped = dict(left.dropped)
+    left, rows = drop_rarely_reached(target, world.transitions, 0.3)
+    dropped = dict(rows)
     for row in target.as_rows(np.arange(len(target))):
         best = max(
             chance_of_visiting(world, policy, row) for policy in deterministic_policies(world)
@@ -100,7 +101,7 @@ def test_min_reach_drops_exactly_the_rows_that_no_policy_visits_as_often(
         assert (row in dropped) == (best < 0.3)
         if row in dropped:
             assert dropped[row] == pytest.approx(best)
-    assert len(left.target) + len(left.dropped) == len(target)
+    assert len(left) + len(dropped) == len(target)
 
 
 def chance_of_visiting(
@@ -237,3 +238,36 @@ def test_a_malformed_target_file_names_the_place(
 
 def test_shape_counts() -> None:
     assert (Shape(2, 3, 4).pairs, Shape(2, 3, 4).cells) == (12, 24)
+
+
+class Ring(gym.Env):
+    """Four numbered states without a table: one action steps ahead, the other stays."""
+
+    observation_space = gym.spaces.Discrete(4)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.state = 0
+        return self.state, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.state = (self.state + int(action)) % 4
+        return self.state, 0.0, False, False, {}
+
+
+def test_arrays_and_targets_need_numbered_states_but_no_table(tmp_path: Path) -> None:
+    counts = np.zeros((3, 4, 2))
+    counts[2, 2, 0] = counts[1, 0, 1] = 2.0
+    for number, target in enumerate((cg.cells(counts), Target.of_cells(counts))):
+        path = tmp_path / str(number)
+        run = cg.cover(Ring, target, horizon=3, out=path)
+        assert run.covered
+        assert run.target.rows.tolist() == [[1, 0, 1], [2, 2, 0]]
+        assert cg.certify(path).numbers == {"rows": 2, "visits": 4.0}
+    with pytest.raises(cg.BadInput, match="has shape"):
+        cg.cover(Ring, cg.cells(np.ones((2, 4, 2))), horizon=3)
+    with pytest.raises(cg.BadInput, match="the target is for"):
+        cg.cover(Ring, Target.of_cells(np.ones((2, 4, 2))), horizon=3)
+    with pytest.raises(cg.UnknownModel):
+        cg.cover(Ring, "proportional:3", horizon=3)

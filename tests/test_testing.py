@@ -30,8 +30,8 @@ from covgame.testing import (
     cover_transitions,
     environment,
 )
-from covgame.testing.prices import most_visits
-from covgame.testing.shrinking import shortest
+from covgame.testing.machines import shortest
+from covgame.testing.outcome import most_visits
 
 QUIET = hypothesis.settings(
     database=None, deadline=None, phases=(hypothesis.Phase.reuse, hypothesis.Phase.shrink)

@@ -11,6 +11,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from benchmarks.comparison.players import GoalsPlayer, PeerPlayer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from covgame.baselines.rf_rl_explore import RFRLExplore
 from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.ucbvi import UCBVI
 from covgame.baselines.uniform_random import UniformRandom
+from covgame.engine.compiled import CompiledGame
+from covgame.engine.engines import CompiledSimulation, CountsEngine, SimulatedEngine
 from covgame.game.adversary import MissingOnly, TargetAware, WeightedMajority
 from covgame.game.counts import Counts
 from covgame.game.game import Game, rounds
@@ -30,13 +33,7 @@ from covgame.game.planner import OptimisticPlanner, RangeAwareOptimism
 from covgame.game.presets import paper_game
 from covgame.kernels.layout import HEAVY
 from covgame.mdp.model import TabularMDP
-from covgame.players.by_counts import (
-    CountsPlayer,
-    SortedSuccessors,
-    draw_visits,
-)
-from covgame.players.compiled import CompiledGame, CompiledPlayer
-from covgame.players.peers import GoalsPlayer, PeerPlayer
+from covgame.sources.counted import SortedSuccessors, draw_visits
 from covgame.sources.simulated import SimulatedSource
 from covgame.storage.state import game_arrays
 from covgame.targets.target import Target
@@ -117,12 +114,13 @@ def test_asked_and_told(kind: str, world: TabularMDP, seed: int, groups: bool) -
     if not len(target):
         return
     readable, behind = GAMES[kind](target), GAMES[kind](target)
-    compiled, source = CompiledGame(behind), SimulatedSource(world, seed)
+    compiled = CompiledGame(behind, incremental=False)
+    source = SimulatedSource(world, seed)
     for number in range(12):
         if readable.covered:
             break
         policy = readable.ask()
-        np.testing.assert_array_equal(compiled.ask().table, policy.table)
+        np.testing.assert_array_equal(compiled.ask().begin(0).table, policy.table)
         np.testing.assert_array_equal(compiled.workspace.values[:, :-1], planned_values(readable))
         readable.tell(source.play(policy, number, readable.revise))
         compiled.tell(source.play(policy, number, compiled.revise))
@@ -140,7 +138,7 @@ def test_blocks(kind: str, world: TabularMDP, seed: int, groups: bool, size: int
         return
     readable, compiled = GAMES[kind](target), GAMES[kind](target)
     source = SimulatedSource(world, seed)
-    player = CompiledPlayer(compiled, source, most=size, record=True)
+    player = SimulatedEngine(compiled, source, most=size, record=True)
     while not compiled.covered and compiled.counts.n_episodes < 30:
         block = player.play(size)
         first = 0
@@ -167,7 +165,7 @@ def test_rounds_by_counts(kind: str, world: TabularMDP, seed: int, groups: bool)
     known = draw_visits(SortedSuccessors(world), random_policy(rng, world.shape), 5000, rng)
     for game in (readable, compiled):
         game.tell_visits(known)
-    player, played = CountsPlayer(compiled, world, 3), rounds_by_counts(readable, world, 3)
+    player, played = CountsEngine(compiled, world, 3), rounds_by_counts(readable, world, 3)
     player.play(10**9)  # as many rounds as one call plays
     while readable.counts.n_episodes < compiled.counts.n_episodes:
         next(played)
@@ -254,7 +252,7 @@ def test_kept_plans(kind: str, world: TabularMDP, seed: int) -> None:
     kept, fresh = GAMES[kind](target), GAMES[kind](target)
     source = SimulatedSource(world, seed)
     player, scratch = (
-        CompiledPlayer(game, source, most=2, record=False, incremental=flag)
+        CompiledSimulation(game, source, 2, record=False, incremental=flag)
         for game, flag in ((kept, True), (fresh, False))
     )
     for _ in range(25):
@@ -273,7 +271,7 @@ def test_plans_that_are_kept_are_those_made_anew(rule: str) -> None:
     target = Target.of_cells(np.full(world.shape.hsa, 9.0))
     kept, anew = (range_aware(TargetAware(), rule)(target) for _ in range(2))
     players = [
-        CompiledPlayer(game, SimulatedSource(world, 1), most=8, record=True, incremental=follows)
+        SimulatedEngine(game, SimulatedSource(world, 1), most=8, record=True, incremental=follows)
         for game, follows in ((kept, True), (anew, False))
     ]
     for _ in range(5):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from benchmarks.comparison.players import (
+    PeerPlayer,
+    Watch,
+    episodes_to_cover,
+)
+
 from covgame.baselines.peer import Rollout
 from covgame.baselines.rf_ucrl import RFUCRL
 from covgame.baselines.uniform_random import UniformRandom
 from covgame.game.counts import Counts
 from covgame.mdp.model import TabularMDP
-from covgame.players.peers import (
-    PeerPlayer,
-    Watch,
-    episodes_to_cover,
-)
 from covgame.sources.environments import make
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.requests import uniform

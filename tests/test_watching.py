@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 import covgame as cg
-from covgame.cli import progress as cli_progress
+from covgame.cli.playing import recount_lines, watch
 from covgame.config import CoverConfig, LearnConfig
 from covgame.game.progress import Progress
-from covgame.runs import watching
+from covgame.report import progress as watching
+from covgame.report.progress import ProgressView, progress_view
 from covgame.runs.cover import start
 from covgame.runs.learn import start as start_learning
-from covgame.runs.opening import take_up
-from covgame.runs.playing import play
-from covgame.runs.run import Outlook, Run
+from covgame.runs.loop import play
+from covgame.runs.resume import Passed, open_for_resume
+from covgame.runs.run import Run
 from tests.rundb import drop_arrays
 
 
@@ -104,13 +105,13 @@ def some_of(run: Run) -> Run:
 
 def test_a_covering_run_says_the_hardest_row_in_words() -> None:
     settings = CoverConfig()
-    said = some_of(start(cg.make("grid"), "uniform:500/pair", settings)).outlook()
+    said = progress_view(some_of(start(cg.make("grid"), "uniform:500/pair", settings)))
     assert said.share is not None
     assert 0 < said.share < 1
     assert "; about " in said.words
     assert "; hardest: row " in said.words
     assert said.words.endswith(" more)")
-    own = some_of(start(cg.make(Machine), "uniform:900/pair", settings)).outlook()
+    own = progress_view(some_of(start(cg.make(Machine), "uniform:900/pair", settings)))
     assert "OPEN / " in own.words or "CLOSED / " in own.words
 
 
@@ -118,27 +119,27 @@ def test_the_first_episode_is_too_early_for_an_estimate() -> None:
     run = start(cg.make(Machine), "uniform:900/pair", CoverConfig())
     next(play(run))
     words = "1 episode; 1 of 4 pairs not reached; too early to estimate"
-    assert run.outlook().words == words
+    assert progress_view(run).words == words
 
 
 def test_a_learning_run_says_how_far_its_bound_is() -> None:
     world = cg.make("riverswim:states=3,horizon=4")
     run = start_learning(world, LearnConfig(command="explore", epsilon=0.5))
-    assert run.outlook().share is None
+    assert progress_view(run).share is None
     shares = []
     for _ in play(run):
-        said = run.outlook()
+        said = progress_view(run)
         if said.share is not None:
             shares.append(said.share)
             assert "wanted 0.5" in said.words
     assert shares[-1] == 1.0
     assert min(shares) < 0.1
     paper = start_learning(world, LearnConfig(command="explore", epsilon=1.0, preset="paper"))
-    assert paper.outlook().share == 0.0
+    assert progress_view(paper).share == 0.0
 
 
 def test_views_cost_a_small_share_of_the_time_but_come_every_few_seconds() -> None:
-    seen: list[Outlook] = []
+    seen: list[ProgressView] = []
     run = some_of(start(cg.make("grid"), "uniform:500/pair", CoverConfig()))
     quick = watching.Pacer(seen.append, Clock(0.03))
     for _ in range(200):
@@ -161,17 +162,17 @@ def test_logs_get_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", heard)
     lines = watching.Lines(Clock())
     for _ in range(30):
-        lines.show(Outlook(0.999, "12 episodes"))
+        lines.show(ProgressView(0.999, "12 episodes"))
     said = heard.getvalue().splitlines()
     assert set(said) == {"covgame: 99% done, 12 episodes"}  # all is done only when it is
     assert 4 <= len(said) <= 6
     monkeypatch.setattr(watching, "SECONDS_BETWEEN_LINES", -1.0)
     lines = watching.Lines(Clock())
-    lines.show(Outlook(None, "12 episodes"))
+    lines.show(ProgressView(None, "12 episodes"))
     assert heard.getvalue().splitlines()[-1] == "covgame: 12 episodes"
     for nobody in (None, Closed()):
         monkeypatch.setattr(sys, "stderr", nobody)
-        lines.show(Outlook(None, "12 episodes"))
+        lines.show(ProgressView(None, "12 episodes"))
 
 
 class Closed(io.StringIO):
@@ -248,7 +249,9 @@ def test_a_notebook_gets_one_element_that_is_drawn_anew(monkeypatch: pytest.Monk
     cg.cover("grid", "uniform:50/pair", progress=True)
     assert len(pages) > 1
     assert all(page.startswith("<progress max='1' value='0.") for page in pages)
-    assert watching.as_html(Outlook(None, "a < b")) == "<progress max='1'></progress>  a &lt; b"
+    assert (
+        watching.as_html(ProgressView(None, "a < b")) == "<progress max='1'></progress>  a &lt; b"
+    )
 
 
 @pytest.mark.usefixtures("always")
@@ -257,7 +260,7 @@ def test_the_command_line_shows_the_same(
 ) -> None:
     for quiet in (True, False):
         run = start(cg.make("grid"), "uniform:30/pair", CoverConfig())
-        cli_progress.watch(run, report=False, quiet=quiet)
+        watch(run, report=False, quiet=quiet)
         assert run.covered
         said = capsys.readouterr()
         assert said.out == ""
@@ -271,7 +274,7 @@ def test_counting_recorded_episodes_again_is_shown(
     """A killed run may have to replay many episodes before it plays the next."""
     run = cg.cover(Machine, "uniform:30/pair", max_episodes=4, out=tmp_path / "run")
     drop_arrays(tmp_path / "run")
-    again = take_up(tmp_path / "run", {}, env=Machine, on_recount=cli_progress.recount_lines())
+    again = open_for_resume(tmp_path / "run", {}, Passed(env=Machine), on_recount=recount_lines())
     assert again.n_episodes == run.n_episodes == 4
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "covgame: 25% done, counting recorded episodes again: 1 of 4"

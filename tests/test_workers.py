@@ -24,16 +24,14 @@ from covgame.episodes import Episode
 from covgame.errors import BadInput, EnvironmentFailed, MissingExtra
 from covgame.failures import Failure
 from covgame.runs.coverage import Coverage
+from covgame.sources import ray as on_ray
 from covgame.sources.environments import make
+from covgame.sources.messages import Job, Lost, NewStates, Numbering, Report, Stop
+from covgame.sources.process import LocalTeam
+from covgame.sources.ray import RayTeam
 from covgame.sources.states import DiscoveredStates, label_of_key
-from covgame.workers import on_ray
-from covgame.workers.local import LocalTeam
-from covgame.workers.messages import Job, Lost, NewStates, Report, Stop
-from covgame.workers.numbering import Numbering
-from covgame.workers.on_ray import RayTeam
-from covgame.workers.player import TeamPlayer, loss_share
-from covgame.workers.sizing import MOST_EACH, Pace
-from covgame.workers.worker import Recipe, Worker
+from covgame.sources.worker import Recipe, Worker
+from covgame.workers.player import MOST_EACH, Pace, PlanningPlayer, TeamPlayer, loss_share
 from tests.rooms import whatever_is_said
 from tests.rundb import drop_arrays, recorded
 from tests.teams import SLOW, WORLDS, LikeRay, job_for, reports, right, seeds_of
@@ -79,7 +77,7 @@ def hired() -> Iterator[Callable[..., Any]]:
 def same(one: Episode, other: Episode) -> bool:
     columns = ("state", "action", "reward", "next_state")
     alike = all((getattr(one, name) == getattr(other, name)).all() for name in columns)
-    ends = ("ended_in", "cut_short", "seed", "observations")
+    ends = ("terminated", "cut_short", "seed", "observations")
     return alike and all(getattr(one, name) == getattr(other, name) for name in ends)
 
 
@@ -97,7 +95,7 @@ def test_a_worker_plays_what_one_process_would(kind: str, hired: Callable[..., A
     (report,) = reports(team, 1)
     played = [here.play(right(), ticket) for ticket in job.tickets]
     assert any(one.cut_short for one in played)
-    assert any(one.ended_in is not None and not one.cut_short for one in played)
+    assert any(one.terminated and one.next_state[-1] >= 0 for one in played)
     assert all(same(*pair) for pair in zip(report.outcomes, played, strict=True))
     assert list(report.new_states.keys) == here.state_keys
     assert list(report.new_states.labels) == here.state_labels
@@ -172,7 +170,7 @@ def test_a_step_that_hangs_is_a_failure_with_its_way(
     tmp_path: Path, hired: Callable[..., Any]
 ) -> None:
     (tmp_path / "trap").touch()
-    team = hired("by name", "Hanging", on_failure="record", seconds=1.0)
+    team = hired("by name", "Hanging", on_failure="record", step_timeout=1.0)
     team.send(0, job_for(0, episodes=3))
     (report,) = reports(team, 1)
     failure = next(one for one in report.outcomes if isinstance(one, Failure))
@@ -276,7 +274,7 @@ def test_workers_plan_on_copies_that_hear_of_all_episodes() -> None:
     assert not isinstance(source, cg.SimulatedSource)
     player = TeamPlayer(run.game, source, run.growth, team, each=1)
     most = 0
-    while not player._over():
+    while not player.is_over():
         player.play(1)
         may_be_lost = loss_share(3) * run.game.counts.n_episodes - player.lost
         assert len(team.waiting) <= 1 + max(0.0, may_be_lost)
@@ -290,7 +288,7 @@ def test_workers_plan_on_copies_that_hear_of_all_episodes() -> None:
     visits = run.game.counts.visits.sum(axis=0)
     for number, worker in enumerate(team.workers):
         copied, states = worker.player, worker.source.states
-        assert copied is not None
+        assert isinstance(copied, PlanningPlayer)
         assert isinstance(states, DiscoveredStates)
         assert copied.game.preference_seed == (number or None)
         untold = [*player.workers[number].untold]  # and what was sent with a job that waits
@@ -481,10 +479,14 @@ def test_messages_carry_more_where_steps_are_cheap() -> None:
     ("env", "how", "words"),
     [
         ("chain", {"workers": 2}, "simulated"),
-        ("py:team_worlds:Rooms", {"workers": 0}, "--workers is a whole number"),
-        ("py:team_worlds:Rooms", {"workers": 2, "min_reach": 0.1}, "--min-reach"),
-        ("py:team_worlds:Rooms", {"workers": 2, "play": "lazy"}, "leave out --play lazy"),
-        ("py:team_worlds:Rooms", {"address": "auto"}, "say --engine ray"),
+        ("py:team_worlds:Rooms", {"workers": 0}, "workers should be greater than or equal to 1"),
+        ("py:team_worlds:Rooms", {"workers": 2, "min_reach": 0.1}, "min_reach"),
+        (
+            "py:team_worlds:Rooms",
+            {"workers": 2, "play": "lazy"},
+            'play="lazy" cannot be combined with workers',
+        ),
+        ("py:team_worlds:Rooms", {"address": "auto"}, 'add engine="ray"'),
     ],
 )
 def test_what_workers_cannot_do_is_said(env: str, how: dict[str, Any], words: str) -> None:
@@ -536,17 +538,17 @@ def test_ray_is_tried_again_and_not_for_ever() -> None:
 
 
 def test_draws_differ_only_where_nobody_was() -> None:
-    from covgame.game.batches import UnderWay
+    from covgame.game.in_flight import PoliciesInFlight
 
     env = "doublechain:length=4,horizon=5"
     target, _ = priced(env, "uniform:3")
     game = cg.default_game(target, pooled=True)
-    under_way = UnderWay(game)
-    tables = [under_way.plan(ticket, 1).table for ticket in range(3)]
+    in_flight = PoliciesInFlight(game)
+    tables = [in_flight.plan(ticket, 1).table for ticket in range(3)]
     assert (tables[1] != tables[2]).any()
     source = cg.SimulatedSource(world(env), 0)
     episode = game.tell(source.play(game.ask(), 0)).episode
-    again = UnderWay(game)
+    again = PoliciesInFlight(game)
     first, second = (again.plan(ticket, 1).table for ticket in (5, 6))
     known = np.unique(episode.state)
     assert (first[:, known] == game.ask().table[:, known]).all()

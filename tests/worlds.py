@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
-from covgame.targets.reaching import drop_rarely_reached
 from covgame.targets.requests import parse_request
+from covgame.targets.resolve import drop_rarely_reached
 from covgame.targets.target import Target
 from covgame.types import ANY, END, FloatArray, FloatHSA, Policy, Shape
 
@@ -139,4 +139,4 @@ def dense_kernel(world: TabularMDP) -> FloatArray:
 
 def reachable_target(world: TabularMDP, text: str) -> Target:
     wanted = parse_request(text).resolve(world.transitions)
-    return drop_rarely_reached(wanted, world.transitions, 0.02).target
+    return drop_rarely_reached(wanted, world.transitions, 0.02)[0]

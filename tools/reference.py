@@ -262,7 +262,8 @@ def _prose(body: str) -> Iterator[str]:
 def _items(body: str) -> Iterator[str]:
     for item in re.split(r"\n(?=\S)", body):
         name, _, said = item.partition(":")
-        yield f"- **{name.strip()}**: {' '.join(said.split())}"
+        shown = name.strip().replace("*", r"\*")
+        yield f"- **{shown}**: {' '.join(said.split())}"
 
 
 # ----------------------------------------------------------------------------- decisions

@@ -43,10 +43,12 @@ def judge_kill(case: Case, power: bool = False) -> Verdict:
     scenario, rng = scenario_of(case), case.rng
     kills = 0
     for _ in range(1 if power else rng.choice((1, 1, 2, 3))):
+        after = None if rng.random() < 0.2 else case.folder / RUN / DATABASE
+        strike = Strike(instant(case, scenario, rng), signal.SIGKILL, after)
         ending = run(
             next_command(case, scenario),
             case.folder,
-            strikes=[Strike(instant(case, scenario, rng), signal.SIGKILL)],
+            strikes=[strike],
             prepare=scenario.prepare,
             limit=LIMIT,
         )

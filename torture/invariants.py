@@ -118,21 +118,19 @@ def is_by_counts(config: dict[str, Any]) -> bool:
     return bool(config["play"] == "counts" or (paper and config["play"] != "exact"))
 
 
-def _steps(
-    number: int, seed: int | None, ended_in: int | None, cut_short: int, *blobs: bytes | None
-) -> pa.Table:
+def _steps(number: int, steps: bytes, _observations: bytes | None, _checksum: int) -> pa.Table:
     """The steps of an unsealed episode, in the columns of a shard."""
-    state, action, _, following = (np.frombuffer(blob or b"", "<i8") for blob in blobs[:4])
-    following, length = following.copy(), len(state)
+    seed, ended, *_ = numbers = np.frombuffer(steps, "<i8").copy()
+    state, action, following, rewards = numbers[2:].reshape(4, -1)
+    rewards, length = rewards.view("<f8"), len(state)
     terminated, truncated = np.zeros(length, bool), np.zeros(length, bool)
-    terminated[-1] = following[-1] == END and not (cut_short and ended_in is not None)
+    terminated[-1] = ended
     truncated[-1] = not terminated[-1]
-    following[-1] = max(END, following[-1]) if ended_in is None else ended_in
-    rewards = np.frombuffer(blobs[2] or b"", "<f8")
+    following[-1] = max(END, following[-1])
     stage = np.arange(length, dtype=np.int32)
     columns = [np.full(length, number), stage, state, action.astype(np.int32), rewards, following]
     table = pa.table([*columns, terminated, truncated], names=list(COLUMNS))
-    return table if seed is None else table.append_column("seed", [[seed] * length])
+    return table if seed < 0 else table.append_column("seed", [[seed] * length])
 
 
 def _arrays(rows: list[tuple[Any, ...]]) -> dict[str, npt.NDArray[Any]]:

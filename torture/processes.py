@@ -20,6 +20,7 @@ from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MAX_OUTPUT = 2_000_000
+SECONDS_BETWEEN_LOOKS = 0.001
 
 Task = Sequence[str] | Callable[[], int]
 """The arguments of a command, or a function that returns an exit code."""
@@ -27,10 +28,14 @@ Task = Sequence[str] | Callable[[], int]
 
 @dataclass(frozen=True)
 class Strike:
-    """A signal, sent ``delay`` seconds after the start of a process."""
+    """A signal, sent ``delay`` seconds after the start of a process.
+
+    If ``after`` names a file, the delay begins when it exists.
+    """
 
     delay: float
     number: signal.Signals
+    after: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,11 @@ class Started:
     def wait(self, strikes: Sequence[Strike] = (), limit: float = 60.0) -> Ending:
         """Send the signals, wait for the end, and kill the process after ``limit`` seconds."""
         for one in sorted(strikes, key=lambda one: one.delay):
-            if not self.ends_within(self.began + one.delay - time.monotonic()):
+            since = self.began
+            if one.after is not None:
+                while not one.after.exists() and not self.ends_within(SECONDS_BETWEEN_LOOKS):
+                    since = time.monotonic()
+            if not self.ends_within(since + one.delay - time.monotonic()):
                 os.kill(self.pid, one.number)
         timed_out = not self.ends_within(self.began + limit - time.monotonic())
         if timed_out:

@@ -59,13 +59,13 @@ class Scenario:
     def prepare(self) -> None:
         """Called in every process that plays or reads the run."""
         if self.hurried:
-            from covgame.runs import playing
+            from covgame.runs import loop
             from covgame.storage import episodes, recorder
 
             episodes.STEPS_PER_SHARD = 120
             recorder.SECONDS_PER_CHECKPOINT = 0.0
-            playing.FIRST_BLOCK = 4
-            playing.next_size = lambda episodes, seconds: 4
+            loop.FIRST_BLOCK = 4
+            loop.next_size = lambda episodes, seconds: 4
 
 
 SCENARIOS = {
@@ -188,7 +188,7 @@ class Workspace:
     def warm_up(self) -> None:
         """Import and compile in this process, so that no forked one has to."""
         from covgame.cli.main import main
-        from covgame.players.compiled import CompiledGame
+        from covgame.engine.compiled import CompiledGame
 
         CompiledGame.waits = True
         before = Path.cwd()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from benchmarks.comparison.players import Player
 from benchmarks.comparison.starting import (
     DELTA,
     Method,
@@ -31,7 +32,6 @@ from covgame.baselines.ucbvi import UCBVI
 from covgame.game.adversary import TargetAware, WeightedMajority
 from covgame.game.planner import PaperOptimism, RangeAwareOptimism
 from covgame.mdp.model import TabularMDP
-from covgame.players.peers import Player
 from covgame.targets.target import Target
 
 OURS = "covgame"

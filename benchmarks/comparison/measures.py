@@ -13,25 +13,25 @@ import numpy as np
 from benchmarks.comparison.dense import DensePlanner
 from benchmarks.comparison.experiments import DENSE, LEAST_LIMIT, WHOLE, Experiment
 from benchmarks.comparison.methods import APART, DELTA, method_named
+from benchmarks.comparison.players import episodes_to_cover
 from benchmarks.comparison.results import Row
 from covgame.baselines.pedel import Pedel
 from covgame.baselines.rf_express import RFExpress
 from covgame.baselines.rf_ucrl import RFUCRL, RULES
 from covgame.baselines.ucbvi import BPIUCBVI
+from covgame.engine.engines import SimulatedEngine
 from covgame.errors import BadInput
 from covgame.flow.min_flow import min_flow
 from covgame.game.counts import Counts
 from covgame.game.presets import default_game
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
-from covgame.players.by_counts import SortedSuccessors, draw_visits
-from covgame.players.compiled import WaitingPlayer
-from covgame.players.peers import episodes_to_cover
 from covgame.runs.learn import explore, identify
+from covgame.sources.counted import SortedSuccessors, draw_visits
 from covgame.sources.environments import make
 from covgame.sources.simulated import SimulatedSource
-from covgame.targets.reaching import drop_rarely_reached
 from covgame.targets.requests import parse_request, uniform
+from covgame.targets.resolve import drop_rarely_reached
 from covgame.targets.target import Target
 from covgame.types import Policy
 
@@ -70,7 +70,7 @@ def priced(env: str, asked: str) -> tuple[Target, float]:
         whole = Target(everywhere.shape, everywhere.rows, np.round(float(most) ** spread))
     else:
         whole = parse_request(asked).resolve(transitions)
-    target = drop_rarely_reached(whole, transitions, REACH).target
+    target, _ = drop_rarely_reached(whole, transitions, REACH)
     return target, min_flow(transitions, target).min_episodes
 
 
@@ -230,8 +230,13 @@ def _microseconds(method: str, model: TabularMDP) -> float:
         return 1e6 * DensePlanner(model).seconds_per_plan(SPEED_SECONDS / 10)
     target = uniform(LONG).resolve(model.transitions)
     game = default_game(target, pooled=method != APART)
-    player = WaitingPlayer(
-        game, SimulatedSource(model, 0), most=1000, record=False, incremental=method != WHOLE
+    player = SimulatedEngine(
+        game,
+        SimulatedSource(model, 0),
+        most=1000,
+        record=False,
+        incremental=method != WHOLE,
+        waits=True,
     )
     counts, times = game.counts, list[float]()
     began = time.perf_counter()

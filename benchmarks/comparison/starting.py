@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from covgame.baselines import learn2explore
-from covgame.baselines.gosprl import NearestGoal, gosprl
-from covgame.baselines.known_model import FlowPolicy, adaptive
-from covgame.baselines.nearest_untried import NearestUntried, OfTarget
-from covgame.baselines.peer import Peer
-from covgame.game.adversary import Adversary
-from covgame.game.counts import Counts
-from covgame.game.game import Game
-from covgame.game.own import with_own
-from covgame.game.planner import Optimism, OptimisticPlanner, RangeAwareOptimism
-from covgame.game.presets import default_game
-from covgame.mdp.model import TabularMDP
-from covgame.players.peers import (
+from benchmarks.comparison.players import (
     ExplorerPlayer,
     GamesPlayer,
     GoalsPlayer,
@@ -25,7 +13,18 @@ from covgame.players.peers import (
     Player,
     RoundsPlayer,
 )
-from covgame.players.plain import PlainPlayer
+from covgame.baselines import learn2explore
+from covgame.baselines.gosprl import NearestGoal, gosprl
+from covgame.baselines.known_model import FlowPolicy, adaptive
+from covgame.baselines.nearest_untried import NearestUntried, OfTarget
+from covgame.baselines.peer import Peer
+from covgame.game.adversary import Adversary
+from covgame.game.counts import Counts
+from covgame.game.custom_players import custom_game_named
+from covgame.game.game import Game
+from covgame.game.planner import Optimism, OptimisticPlanner, RangeAwareOptimism
+from covgame.game.presets import default_game
+from covgame.mdp.model import TabularMDP
 from covgame.sources.simulated import SimulatedSource
 from covgame.targets.target import Target
 
@@ -95,7 +94,8 @@ def play_own(name: str) -> Start:
 
     def start(model: TabularMDP, target: Target, seed: int) -> Player:
         ours = default_game(target, pooled=model.transitions.stationary)
-        return PlainPlayer(with_own(ours, name), SimulatedSource(model, seed))
+        game = custom_game_named(ours, name)
+        return GamesPlayer(iter([game]), SimulatedSource(model, seed))
 
     return start
 

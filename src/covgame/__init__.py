@@ -25,29 +25,29 @@ if _typing.TYPE_CHECKING:
         UnknownModel,
         UnreachableTarget,
     )
+    from covgame.flow.floor import Floor
     from covgame.game.adversary import Adversary, AdversaryState
     from covgame.game.counts import Counts
+    from covgame.game.custom_players import Peer
     from covgame.game.game import EpisodeSource, Game, Round, rounds
-    from covgame.game.own import Peer
     from covgame.game.planner import Planner
     from covgame.game.presets import default_game, paper_game
     from covgame.mdp.model import TabularMDP
     from covgame.pac.learnt import LearntModel
-    from covgame.planning import Plan, functionals, plan
+    from covgame.planning import Plan, floor, functionals, plan
     from covgame.runs.certify import Checked, certify
     from covgame.runs.cover import cover
     from covgame.runs.coverage import Coverage
-    from covgame.runs.driving import Driver, OpenEpisode
+    from covgame.runs.driver import Driver, OpenEpisode
     from covgame.runs.learn import explore, identify
-    from covgame.runs.learning_run import Exploration, Identification
-    from covgame.runs.opening import learnt_model, load, resume
+    from covgame.runs.pac_run import Exploration, Identification
+    from covgame.runs.resume import learnt_model, load, resume
     from covgame.runs.rewards import rewards
     from covgame.runs.run import Run
     from covgame.sources.environments import Environment, make
     from covgame.sources.maps import bins
     from covgame.sources.simulated import SimulatedSource
-    from covgame.targets.groups import groups
-    from covgame.targets.requests import cells, proportional, uniform
+    from covgame.targets.requests import cells, groups, proportional, uniform
     from covgame.targets.target import Target
     from covgame.types import END, Policy, Shape
 
@@ -72,6 +72,7 @@ __all__ = [
     "EpisodeSource",
     "Exploration",
     "Exported",
+    "Floor",
     "Game",
     "Identification",
     "LearnConfig",
@@ -101,6 +102,7 @@ __all__ = [
     "default_game",
     "explore",
     "export",
+    "floor",
     "functionals",
     "groups",
     "identify",
@@ -128,26 +130,26 @@ _HOMES = {
     "covgame.game.adversary": "Adversary AdversaryState",
     "covgame.game.counts": "Counts",
     "covgame.game.game": "EpisodeSource Game Round rounds",
-    "covgame.game.own": "Peer",
+    "covgame.game.custom_players": "Peer",
     "covgame.game.planner": "Planner",
     "covgame.game.presets": "default_game paper_game",
     "covgame.mdp.model": "TabularMDP",
     "covgame.pac.learnt": "LearntModel",
-    "covgame.planning": "Plan functionals plan",
+    "covgame.flow.floor": "Floor",
+    "covgame.planning": "Plan floor functionals plan",
     "covgame.runs.certify": "Checked certify",
     "covgame.runs.cover": "cover",
     "covgame.runs.coverage": "Coverage",
-    "covgame.runs.driving": "Driver OpenEpisode",
+    "covgame.runs.driver": "Driver OpenEpisode",
     "covgame.runs.learn": "explore identify",
-    "covgame.runs.learning_run": "Exploration Identification",
-    "covgame.runs.opening": "learnt_model load resume",
+    "covgame.runs.pac_run": "Exploration Identification",
+    "covgame.runs.resume": "learnt_model load resume",
     "covgame.runs.rewards": "rewards",
     "covgame.runs.run": "Run",
     "covgame.sources.environments": "Environment make",
     "covgame.sources.maps": "bins",
     "covgame.sources.simulated": "SimulatedSource",
-    "covgame.targets.groups": "groups",
-    "covgame.targets.requests": "cells proportional uniform",
+    "covgame.targets.requests": "cells groups proportional uniform",
     "covgame.targets.target": "Target",
     "covgame.types": "END Policy Shape",
 }

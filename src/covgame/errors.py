@@ -49,7 +49,8 @@ class CovgameError(Exception):
 COMMAND_OR_OPTION = re.compile(
     r"\b(?:covgame|pip install) (?:[^;,()]*[^;,() ])?"  # a command to type, left as it is
     r"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)"
-    r"(?: (default|paper|certified|exact|lazy|counts|stop|record|avoid|local|ray)\b"
+    r"(?: ((?:default|paper|certified|exact|lazy|counts|stop|record|avoid|local|ray)\b"
+    r"|(?:bins|grid|round|keys|uniform|proportional):[\w./:]*\w)"
     r"| ([0-9][0-9,.]*(?<![,.])|[A-Z]+(?:,[A-Z]+)?)\b)?"
 )
 ARGUMENT_NAMES = {"from": "start_from"}

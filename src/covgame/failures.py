@@ -77,6 +77,12 @@ class Failure:
             return "reset" if self.placed else "an unknown step"
         return names.describe((len(self.path) - 1, *self.path[-1]))
 
+    def sentence(self, names: Names, *, last: bool = False) -> str:
+        """A sentence about it; ``last`` if the episode is not tried again."""
+        attempts = f" (attempt {ATTEMPTS} of {ATTEMPTS})" if last else ""
+        where = f"episode {self.episode}, at {self.words(names)}"
+        return f"the environment failed in {where}: {self.error}{attempts}"
+
     def way(self, names: Names) -> str:
         """The actions that led there, in the user's words."""
         return ", ".join(names.action(action) for _, action in self.path)

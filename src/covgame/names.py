@@ -11,8 +11,12 @@ from typing import Any
 
 from covgame.errors import BadInput, Row
 from covgame.plain import plain
+from covgame.types import Policy
 
 LONGEST = 80
+MOST_NAMED = 1000
+"""Policies with more entries are not repeated by name."""
+
 PLACES = ("start", "goal", "hole", "wall", "cliff")
 
 
@@ -77,6 +81,22 @@ class Names:
             f"{name}_named": [[*self.row(row), value] for row, value in rows]
             for name, rows in lists.items()
         }
+
+    def named_policy(self, policy: Policy) -> dict[str, Any]:
+        """``policy_named``, H rows of S actions by name, and ``state_names``.
+
+        Nothing where there are no names, or too many entries.
+        """
+        if policy.table.size > MOST_NAMED or not self.known:
+            return {}
+        answer: dict[str, Any] = {}
+        if not policy.is_stochastic and self.actions is not None:
+            answer["policy_named"] = [
+                [self.action(action) for action in row] for row in policy.table.tolist()
+            ]
+        if self.states is not None or self.grid is not None:
+            answer["state_names"] = [self.state(s) for s in range(policy.table.shape[1])]
+        return answer
 
 
 @dataclass(frozen=True)

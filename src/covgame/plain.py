@@ -1,4 +1,4 @@
-"""Text of strangers on terminals and pages: nothing in it acts, hides or fills the screen."""
+"""Sanitize untrusted text for terminals and pages: all of it visible, on one line, not too long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CUT = "..."
 
 UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # control characters: colours, clipboards, bells, new lines
-    "\xad\u061c\u180e\u200b-\u200f"  # what nobody sees
+    "\xad\u061c\u180e\u200b-\u200f"  # invisible characters
     "\u2028-\u202e\u2060-\u206f"  # lines and paragraphs, and what turns the order of text round
     "\ufeff\ufff9-\uffff\ud800-\udfff\U000e0000-\U000e0fff]"  # halves of pairs, tags
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,22 +15,26 @@ from covgame import signals
 from covgame.errors import BadInput, OutOfTime, Row
 from covgame.flow import functionals as complexity
 from covgame.flow import measures
+from covgame.flow.alternatives import WorldClass
 from covgame.flow.cheap_bounds import cheap_bounds
+from covgame.flow.floor import Floor, FloorTask, learning_floor
 from covgame.flow.functionals import Functionals
 from covgame.flow.min_flow import MinFlow, min_flow
 from covgame.mdp import dp
 from covgame.mdp.model import TabularMDP
 from covgame.mdp.transitions import Transitions
 from covgame.notebook import facts_table, rows_table
-from covgame.sources.environments import as_environment
-from covgame.targets.groups import Grouped
-from covgame.targets.reaching import drop_rarely_reached
-from covgame.targets.requests import Listed, Request, Uniform, parse_request
+from covgame.sources.environments import Environment, as_environment
+from covgame.sources.source import Source
+from covgame.targets.requests import Uniform
+from covgame.targets.resolve import AnyTarget, World, as_request, resolve
 from covgame.targets.target import Target
 from covgame.types import ANY, FloatHSA, Policy
 
 SHOWN = 10
 MACHINE_PRECISION = 1e-12
+MANY_STAGES = 20
+"""With more stages, a target per stage is seldom what is meant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +139,7 @@ class Plan:
         if self.bounds is not None:
             facts.append(("bounds", self._chain(self.bounds)))
         if self.unreachable:
-            facts.append(("left out", f"{len(self.unreachable)} rows below --min-reach"))
+            facts.append(("skipped", f"{len(self.unreachable)} rows below --min-reach"))
         return facts
 
     def _chain(self, bounds: measures.Bounds) -> str:
@@ -199,7 +204,7 @@ class Plan:
 
 def plan(
     env: Any,
-    target: Request | Target | str | Path,
+    target: AnyTarget,
     *,
     horizon: int | None = None,
     min_reach: float = 0.0,
@@ -233,15 +238,15 @@ def plan(
     """
     environment = as_environment(env, horizon)
     model = environment.require_model("a plan")
-    wanted = resolve_target(target, model, last_step=environment.opener is not None)
-    reachable = drop_rarely_reached(wanted, model.transitions, min_reach)
-    found, in_time = _priced(model.transitions, reachable.target, seconds)
+    resolved = resolve(target, world_of(environment), min_reach)
+    wanted = resolved.on_average or resolved.target
+    found, in_time = _priced(model.transitions, wanted, seconds)
     return Plan(
         environment.name,
         model,
-        reachable.target,
+        wanted,
         found,
-        reachable.dropped,
+        resolved.unreachable,
         all_bounds,
         None if in_time else seconds,
     )
@@ -287,31 +292,121 @@ def functionals(env: Any, *, epsilon: float, horizon: int | None = None) -> Func
     return complexity.functionals(model.transitions, model.rewards, float(epsilon))
 
 
-def resolve_target(
-    target: Request | Target | str | Path, model: TabularMDP, *, last_step: bool = False
-) -> Target:
-    """The target that a request, its text or a file means on a model.
+def floor(
+    env: Any,
+    *,
+    epsilon: float,
+    task: FloorTask = "identify",
+    delta: float = 0.1,
+    horizon: int | None = None,
+    stage_dependent: bool = False,
+) -> Floor:
+    """The episodes that every method needs on average that learns and also proves its answer.
 
-    ``last_step``: whether the last step of an episode shows its next state.
+    Methods are compared that return what ``identify`` and ``explore`` return: a policy with an
+    interval of width epsilon that contains both its value and the best one, or a model that is
+    right within epsilon / 2 about the value of every policy for every reward in [0, 1]; with
+    probability 1 - delta, whatever the world. See docs/floor.md.
+
+    Args:
+        env: As in ``covgame.plan``. Rewards are taken as 0 or 1, drawn with the mean of the table
+            and apart from the next state, as simulated episodes have them.
+        epsilon: The precision, in units of the return.
+        task: ``"identify"`` or ``"explore"``.
+        delta: The probability with which an answer may be wrong, below 0.5.
+        horizon: Steps of an episode at most, where ``env`` leaves it open.
+        stage_dependent: Also count worlds whose stages differ, where those of ``env`` are alike.
+
+    Returns:
+        The floor: ``floor.episodes``, ``floor.alternatives`` (worlds that data have to tell apart
+        from this one) and ``floor.multipliers``, with which backward induction proves it.
+
+    Raises:
+        UnknownModel: There is no transition table.
+        TooLarge: The world is too large to search for alternatives.
+
+    Example:
+        >>> import covgame as cg
+        >>> 20 < cg.floor("garnet:states=4,actions=2,horizon=4", epsilon=0.4).episodes < 30
+        True
     """
-    if isinstance(target, str | Path):
-        target = parse_request(str(target))
-    if isinstance(target, Uniform):
-        return target.resolve(model.transitions, last_step=last_step)
-    if isinstance(target, Listed):
-        return target.on(model.shape, model.names)
-    if isinstance(target, Grouped):
-        return target.named(model.names).resolve(model.transitions)
-    if isinstance(target, Target):
-        if target.shape != model.shape:
-            raise BadInput(f"the target is for {target.shape}, the environment {model.shape}")
-        return target
-    if not hasattr(target, "resolve"):
+    model = as_environment(env, horizon).require_model("its floor")
+    pooled = model.transitions.stationary and not stage_dependent
+    if task not in ("identify", "explore"):
+        raise BadInput(f"the task is 'identify' or 'explore', not {task!r}")
+    return learning_floor(world_class(model, task, pooled=pooled), task, epsilon, delta)
+
+
+def world_class(
+    model: TabularMDP, task: FloorTask, *, pooled: bool, new_outcomes: bool = True
+) -> WorldClass:
+    """The worlds that a method has to be right about, around a known one."""
+    if task == "identify" and not has_unit_rewards(model):
+        low, high = float(model.rewards.min()), float(model.rewards.max())
         raise BadInput(
-            "a target is covgame.uniform, proportional, cells or groups, its text, or a file, "
-            f"not {type(target).__name__}"
+            f"the floor of identify is for mean rewards in [0, 1], not from {low:g} to {high:g}"
         )
-    return target.resolve(model.transitions)
+    return WorldClass(
+        model.transitions,
+        model.rewards * model.transitions.allowed_actions,
+        stationary=pooled,
+        same_rewards=pooled and len(model.stage_rewards) == 1,
+        changes_rewards=task == "identify",
+        new_outcomes=new_outcomes,
+    )
+
+
+def has_unit_rewards(model: TabularMDP) -> bool:
+    """Whether all mean rewards lie in [0, 1]."""
+    return bool((model.rewards >= 0).all() and (model.rewards <= 1).all())
+
+
+def world_of(environment: Environment, source: Source | None = None) -> World:
+    """What requests are resolved against: a known model, or what an open source shows."""
+    name = environment.name
+    if environment.model is not None or source is None:
+        model = environment.require_model("a plan")
+        shows_last_step = environment.opener is not None
+        return World(name, model.shape, model.names, model.transitions, shows_last_step)
+    if not source.discovers_states:
+        return World(name, source.shape, source.names)
+    return World(
+        name,
+        source.shape,
+        source.names,
+        labels=lambda: source.state_labels or [],
+        observed=partial(observed, source),
+    )
+
+
+def observed(source: Source, state: int) -> Any:
+    """A discovered state as it was observed: text, numbers, tuples of them; others by label.
+
+    Read from what is stored of it, so that it is the same after resuming.
+    """
+    keys, labels = source.state_keys or [], source.state_labels or []
+    try:
+        return _tuples(json.loads(keys[state]))
+    except ValueError:
+        return labels[state]
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
+
+
+def per_stage_hint(environment: Environment, target: AnyTarget) -> str | None:
+    """A sentence if the target is per stage, stages are many, and they are all alike."""
+    request, model = as_request(target), environment.model
+    alike = model is None or model.transitions.stationary
+    if not (isinstance(request, Uniform) and request.per == "cell" and alike):
+        return None
+    if environment.horizon <= MANY_STAGES:
+        return None
+    return (
+        f"{request} asks for every action in every state at each of {environment.horizon} stages; "
+        f"{request}/pair asks for it at any stage, which takes far fewer episodes"
+    )
 
 
 def _finite(value: float | None) -> float | None:

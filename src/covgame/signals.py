@@ -44,9 +44,8 @@ def handled_signals() -> list[signal.Signals]:
     ]
 
 
-def signal_main_thread(number: int, delay: float = 0.0) -> None:
+def signal_main_thread(number: int) -> None:
     """Send a signal to the main thread; on POSIX it also wakes it from a system call."""
-    time.sleep(delay)
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident or 0, number)
     else:

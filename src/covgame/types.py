@@ -83,7 +83,7 @@ class Policy:
 
     @classmethod
     def uniform(cls, shape: Shape) -> Policy:
-        return cls.stochastic(np.full(shape.hsa, 1.0 / shape.actions))
+        return cls.stochastic(np.broadcast_to(1.0 / shape.actions, shape.hsa))
 
     def begin(self, state: int) -> Policy:
         """The policy for an episode that begins in this state."""

@@ -1,28 +1,24 @@
-"""A game by counts in plain Python: what ``CountsPlayer`` does in compiled code."""
+"""A game by counts in plain Python: what ``CountsEngine`` does in compiled code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from covgame.game.batches import plan_batch
+import numpy as np
+
+from covgame.engine.engines import GROWTH, POLICIES, ROUNDS
 from covgame.game.counts import CountedVisits
 from covgame.game.game import Game
+from covgame.game.in_flight import plan_batch
 from covgame.mdp.model import TabularMDP
-from covgame.players.by_counts import (
-    GROWTH,
-    POLICIES,
-    ROUNDS,
-    SortedSuccessors,
-    draw_visits,
-    stream,
-)
+from covgame.sources.counted import STREAM, SortedSuccessors, draw_visits
 
 
 def rounds_by_counts(game: Game, model: TabularMDP, seed: int) -> Iterator[CountedVisits]:
     """Play a game by counts until it is covered."""
     successors = SortedSuccessors(model)
     while not game.covered:
-        rng = stream(seed, game)
+        rng = np.random.default_rng([seed, STREAM, game.counts.n_episodes])
         for _ in range(ROUNDS):
             size = max(1, int(GROWTH * game.counts.n_episodes))
             policies = min(POLICIES, size)

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from covgame.baselines.curiosity import Curiosity
-from covgame.game import own
+from covgame.game import custom_players
 from covgame.game.counts import Counts
 from covgame.rng import uniforms
 from covgame.types import IntArray, Policy, Shape
@@ -50,7 +50,7 @@ class Rollout:
         return self.plan if isinstance(self.plan, Policy) else self.plan.policy(counts)
 
 
-class Peer(own.Peer, Protocol):
+class Peer(custom_players.Peer, Protocol):
     """A method of exploring. It never sees the world, only what was counted in it."""
 
     def ask(self, counts: Counts) -> Rollout:

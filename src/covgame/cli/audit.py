@@ -10,8 +10,7 @@ import covgame
 from covgame.cli.messages import print_json, say_unless, show
 from covgame.cli.options import TARGETS, IntervalType, common_options, complete_env, parse_columns
 from covgame.errors import BadInput
-
-NO_TARGET = "no target given: every action in every state 10 times, at any stage (uniform:10/pair)"
+from covgame.targets.resolve import NO_TARGET
 
 
 @click.command()

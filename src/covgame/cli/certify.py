@@ -8,8 +8,8 @@ import click
 
 from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
+from covgame.report.text import facts_lines
 from covgame.runs.certify import certify as check
-from covgame.runs.text import as_lines
 
 
 @click.command()
@@ -27,4 +27,4 @@ def certify(run: Path, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json({**checked.to_dict(), "run": str(run)})
     else:
-        show("\n".join(as_lines(checked.facts())))
+        show("\n".join(facts_lines(checked.facts())))

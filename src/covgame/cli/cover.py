@@ -22,11 +22,12 @@ from covgame.cli.options import (
 )
 from covgame.cli.playing import finish
 from covgame.config import CoverConfig
-from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, per_stage_hint
+from covgame.planning import per_stage_hint
 from covgame.runs.cover import start
-from covgame.runs.given import From
-from covgame.runs.saving import create_folder
+from covgame.runs.prior_data import DataSource
+from covgame.runs.run import create_folder
 from covgame.sources.environments import as_environment
+from covgame.targets.resolve import NO_TARGET
 
 
 @click.command()
@@ -70,9 +71,8 @@ def cover(
         say_unless(quiet, NO_TARGET)
     else:
         say_unless(quiet, per_stage_hint(environment, target))
-    run = start(
-        environment, target or DEFAULT_TARGET, settings, From.of(data, parse_columns(columns))
-    )
-    say_unless(quiet, run.size_words)  # before all that takes long
+    run = start(environment, target, settings, DataSource.of(data, parse_columns(columns)))
+    # Before all that takes long.
+    say_unless(quiet, run.size.words(discovers=run.source.discovers_states))
     create_folder(run, out)
     finish(run, as_json, quiet, report)

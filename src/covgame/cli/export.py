@@ -11,7 +11,7 @@ from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
 from covgame.data.export import FORMATS
 from covgame.data.export import export as write
-from covgame.runs.text import as_lines
+from covgame.report.text import facts_lines
 
 
 @click.command()
@@ -36,4 +36,4 @@ def export(run: Path, to: Literal["minari", "csv"], out: str, as_json: bool, qui
     if as_json:
         print_json({**written.to_dict(), "run": str(run)})
     else:
-        show("\n".join(as_lines(written.facts())))
+        show("\n".join(facts_lines(written.facts())))

@@ -18,12 +18,11 @@ from covgame.cli.options import (
     reading_options,
     report_option,
 )
-from covgame.cli.playing import finish
-from covgame.cli.progress import announce
+from covgame.cli.playing import announce, finish
 from covgame.config import LearnConfig
-from covgame.runs.given import From
 from covgame.runs.learn import start
-from covgame.runs.saving import create_folder
+from covgame.runs.prior_data import DataSource
+from covgame.runs.run import create_folder
 from covgame.sources.environments import as_environment
 
 
@@ -63,7 +62,7 @@ def identify(
         as_environment(env, horizon, states, actions),
         settings,
         force=force,
-        data=From.of(data, parse_columns(columns)),
+        data=DataSource.of(data, parse_columns(columns)),
     )
     if not quiet:
         announce(run)

@@ -85,6 +85,10 @@ def main(context: click.Context) -> None:
         click.echo(WELCOME)
 
 
+_ended = threading.Event()
+"""Set when the command has ended and only Python's exit is left."""
+
+
 def run() -> None:
     """The entry point of ``covgame``."""
     try:
@@ -105,6 +109,7 @@ def run() -> None:
 
 def run_command() -> int:
     """Run the command of ``sys.argv``; its exit code."""
+    _ended.clear()
     for name in handled_signals():
         signal.signal(name, _interrupt)
     sys.unraisablehook = _interrupt_again
@@ -114,6 +119,7 @@ def run_command() -> int:
         code = INTERRUPTED
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    _ended.set()
     for name in handled_signals():  # the answer is printed; nothing is left to interrupt
         signal.signal(name, signal.SIG_IGN)
     return code
@@ -127,9 +133,15 @@ def _interrupt(_signal: int, _frame: object) -> None:
 def _interrupt_again(what: sys.UnraisableHookArgs) -> None:
     """Raise ``KeyboardInterrupt`` once more if it came where Python cannot raise anything."""
     if isinstance(what.exc_value, KeyboardInterrupt):
-        _thread.start_new_thread(signal_main_thread, (signal.SIGINT, SECONDS_TO_RETRY))
+        _thread.start_new_thread(_interrupt_unless_ended, ())
     else:
         sys.__unraisablehook__(what)
+
+
+def _interrupt_unless_ended() -> None:
+    """Interrupt the command after a moment, but not Python's exit, which signals would end."""
+    if not _ended.wait(SECONDS_TO_RETRY):
+        signal_main_thread(signal.SIGINT)
 
 
 def _run() -> NoReturn:

@@ -37,7 +37,7 @@ PROCESS = "covgame.process"
 def fail(error: Exception) -> NoReturn:
     """Say what went wrong in one sentence on standard error, and exit with its code."""
     if isinstance(error, BrokenPipeError):
-        # Whoever read our output has gone; leave quietly, also when the interpreter flushes.
+        # The reader of our output has closed it; also keep the interpreter quiet when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     if isinstance(error, CovgameError):
@@ -54,7 +54,7 @@ def fail(error: Exception) -> NoReturn:
 
 
 def complain(sentence: str, code: int) -> NoReturn:
-    """One line on standard error, if anybody listens there, and the exit code."""
+    """Print one line on standard error, if it is open, and exit."""
     with contextlib.suppress(OSError):
         click.echo(f"covgame: {one_line(sentence)}", err=True)
     sys.exit(code)
@@ -134,7 +134,7 @@ def _set_apart() -> int | None:
 
 
 def say(sentence: str) -> None:
-    """A message on standard error, if anybody listens there."""
+    """Print a message on standard error, if it is open."""
     with contextlib.suppress(OSError):
         click.echo(f"covgame: {one_line(sentence)}", err=True)
 
@@ -146,7 +146,7 @@ def say_lines(text: str) -> None:
 
 
 def say_unless(quiet: bool, sentence: str | None) -> None:
-    """The same, if there is something to say and somebody wants to hear it."""
+    """Print a message, if there is one and the command is not quiet."""
     if sentence and not quiet:
         say(sentence)
 

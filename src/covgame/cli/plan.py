@@ -1,4 +1,4 @@
-"""``covgame plan``: what a target costs, and what algorithms pay for a precision."""
+"""``covgame plan``: what a target costs, and what a precision costs in learning."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import covgame
 from covgame.cli.messages import print_json, say, say_unless, show
 from covgame.cli.options import common_options, config_option, world_and_target
 from covgame.config import CoverConfig
+from covgame.flow.floor import FloorTask
 from covgame.flow.functionals import Functionals
-from covgame.planning import Plan, number
-from covgame.runs.asking import per_stage_hint
+from covgame.planning import Plan, has_unit_rewards, number, per_stage_hint
 from covgame.sources.environments import Environment
 
+TASKS: tuple[FloorTask, ...] = ("identify", "explore")
 LARGE = 20_000
-LARGE_FOR_FUNCTIONALS = 2_000
+LARGE_FOR_PRECISION = 2_000
 
 
 @click.command()
@@ -31,7 +32,20 @@ LARGE_FOR_FUNCTIONALS = 2_000
     is_flag=True,
     help="What PCE, PRINCIPLE, MOCA and PEDEL pay for the precision --epsilon.",
 )
-@click.option("--epsilon", type=float, help="The precision of the functionals.")
+@click.option(
+    "--floor",
+    "with_floor",
+    is_flag=True,
+    help="The episodes that any method needs that also proves its answer, for --epsilon, --delta.",
+)
+@click.option("--epsilon", type=float, help="The precision, for --functionals and --floor.")
+@click.option(
+    "--delta",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="How likely an answer may be wrong, for --floor.",
+)
 @click.option(
     "--top",
     type=click.IntRange(min=0),
@@ -61,7 +75,9 @@ def plan(
     horizon: int | None,
     min_reach: float,
     with_functionals: bool,
+    with_floor: bool,
     epsilon: float | None,
+    delta: float,
     top: int,
     all_bounds: bool,
     seconds: float | None,
@@ -79,18 +95,23 @@ def plan(
       covgame plan model.json --target target.json --json
       covgame plan grid:rows=30,columns=30,horizon=80 --target uniform:3/pair --seconds 60
       covgame plan twobranch --functionals --epsilon 0.1
+      covgame plan riverswim:states=5,horizon=10 --floor --epsilon 1 --delta 0.1
     """
-    wrong = _complaint(target, with_functionals, epsilon, plot)
+    wrong = _complaint(target, with_functionals or with_floor, epsilon, plot)
     if wrong is not None:
         raise click.UsageError(wrong)
     environment = covgame.make(env, horizon)
     if not quiet:
-        _warn_if_large(environment, with_functionals, seconds)
+        _warn_if_large(environment, with_functionals or with_floor, seconds)
         say_unless(False, per_stage_hint(environment, target) if target else None)
     answer: dict[str, Any] = {}
     pages = []
-    if epsilon is not None:
+    if epsilon is not None and with_functionals:
         answer, page = _compare(environment, epsilon)
+        pages.append(page)
+    if epsilon is not None and with_floor:
+        floors, page = _floors(environment, epsilon, delta)
+        answer |= floors
         pages.append(page)
     if target is not None:
         price = partial(
@@ -108,23 +129,25 @@ def plan(
 
 
 def _complaint(
-    target: str | None, functionals: bool, epsilon: float | None, plot: Path | None
+    target: str | None, has_precision: bool, epsilon: float | None, plot: Path | None
 ) -> str | None:
     """What is wrong with a combination of options, if anything."""
-    if functionals != (epsilon is not None):
-        return "--functionals and --epsilon go together"
-    if target is None and not functionals:
+    if has_precision and epsilon is None:
+        return "--functionals and --floor need --epsilon"
+    if epsilon is not None and not has_precision:
+        return "--epsilon is for --functionals and --floor; add one of them"
+    if target is None and not has_precision:
         return "Missing option '--target'"
     if target is None and plot is not None:
         return "--plot draws the visits of a target; say --target"
     return None
 
 
-def _warn_if_large(environment: Environment, functionals: bool, seconds: float | None) -> None:
+def _warn_if_large(environment: Environment, has_precision: bool, seconds: float | None) -> None:
     """Linear programs over many cells take their time."""
     cells = environment.require_model("a plan").shape.cells
-    if cells > (LARGE_FOR_FUNCTIONALS if functionals else LARGE):
-        sooner = "" if functionals or seconds else "; --seconds 60 prints what is proved by then"
+    if cells > (LARGE_FOR_PRECISION if has_precision else LARGE):
+        sooner = "" if has_precision or seconds else "; --seconds 60 prints what is proved by then"
         say(f"linear programs over {cells:,} cells; this can take a while{sooner}")
 
 
@@ -149,6 +172,33 @@ def _compare(environment: Environment, epsilon: float) -> tuple[dict[str, Any], 
     H, S, A = environment.require_model("its functionals").shape.hsa
     answer = {"horizon": H, "states": S, "actions": A, "functionals": found.to_dict()}
     return answer, _show(environment.name, found)
+
+
+def _floors(environment: Environment, epsilon: float, delta: float) -> tuple[dict[str, Any], str]:
+    """The floors of both tasks, as JSON and as text; also with stages pooled if they are alike."""
+    model = environment.require_model("its floor")
+    H, S, A = model.shape.hsa
+    classes = [("", True), ("_pooled", False)] if model.transitions.stationary else [("", True)]
+    found: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
+    lines = [
+        f"{environment.name}, epsilon {epsilon:g}, delta {delta:g}: "
+        "episodes that any method needs on average that also proves its answer"
+    ]
+    for task in TASKS:
+        for suffix, apart in classes:
+            label = task if apart else f"{task}, stages pooled"
+            if task == "identify" and not has_unit_rewards(model):
+                found[task + suffix] = None
+                lines.append(f"  {label:<24} none, because rewards do not lie in [0, 1]")
+                continue
+            floor = covgame.floor(
+                model, task=task, epsilon=epsilon, delta=delta, stage_dependent=apart
+            )
+            found[task + suffix] = floor.to_dict()
+            ended = "" if floor.ended else "; the search reached its limit"
+            worlds = f"{len(floor.alternatives)} alternative worlds{ended}"
+            lines.append(f"  {label:<24} {number(floor.episodes)}  ({worlds})")
+    return {"horizon": H, "states": S, "actions": A, "floor": found}, "\n".join(lines)
 
 
 def _show(name: str, found: Functionals) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -20,12 +22,17 @@ from covgame.cli.messages import (
     say_unless,
     show,
 )
-from covgame.cli.progress import watch
 from covgame.errors import CovgameError, SolverFailed
-from covgame.runs.cover import solved_as_asked
+from covgame.planning import number
+from covgame.report.progress import Lines, ProgressView, display
+from covgame.runs.cover import compute_exact_bound
 from covgame.runs.coverage import Coverage
-from covgame.runs.opening import command_of, load_without_code
+from covgame.runs.loop import play, updated_page
+from covgame.runs.resume import command_of, load_without_code
 from covgame.runs.run import Run
+
+if TYPE_CHECKING:
+    from covgame.runs.pac_run import LearningRun
 
 EXIT_CODES = {
     "covered": 0,
@@ -59,6 +66,43 @@ def finish(run: Run, as_json: bool, quiet: bool, report: bool) -> NoReturn:
     leave(run, quiet)
 
 
+def watch(run: Run, *, report: bool, quiet: bool) -> None:
+    """Play a run to its end, showing progress on standard error and, if asked, on a page."""
+    with updated_page(run, wanted=report) as update_page, ExitStack() as stack:
+        show_progress = None if quiet else stack.enter_context(display())
+        if report and not quiet:
+            say(f"the page of this run, which reloads itself: {run.report_path}")
+        warned = quiet
+        for _ in play(run):
+            if show_progress is not None:
+                show_progress(run)
+            update_page(run)
+            if run.warning and not warned:
+                say(run.warning)
+                warned = True
+
+
+def recount_lines() -> Callable[[int, int], None]:
+    """Prints how far counting the recorded episodes again is, every few seconds."""
+    lines = Lines()
+
+    def show(told: int, recorded: int) -> None:
+        words = f"counting recorded episodes again: {told:,} of {recorded:,}"
+        lines.show(ProgressView(told / recorded, words))
+
+    return show
+
+
+def announce(run: LearningRun) -> None:
+    """What the run will take at least, part by part."""
+    if not run.forecast.needs:
+        return
+    parts = "; ".join(f"{need.part} {number(need.episodes)}" for need in run.forecast.needs)
+    say(f"this takes at least {number(run.forecast.episodes)} episodes on average: {parts}")
+    if run.settings.scale < 1:
+        say(f"thresholds scaled by {run.settings.scale:g}: nothing is guaranteed")
+
+
 def leave_unopened(path: Path, as_json: bool) -> NoReturn:
     """Exit where ``resume`` was interrupted before the run was open."""
     say("interrupted; nothing is lost")
@@ -74,7 +118,7 @@ def _solve(run: Coverage, quiet: bool) -> None:
     cells = run.target.shape.cells
     say_unless(quiet, f"computing phi*, a linear program over {cells:,} cells; the run is saved")
     try:
-        solved_as_asked(run)
+        compute_exact_bound(run)
     except KeyboardInterrupt:
         say_unless(quiet, "phi* was not computed; the answer has a lower bound instead")
         run.stopped = "interrupted"

@@ -13,12 +13,16 @@ import numpy as np
 from covgame.cli.messages import print_json, show
 from covgame.cli.options import common_options
 from covgame.errors import BadInput
+from covgame.names import Names
 from covgame.pac.learnt import LearntModel
 from covgame.planning import number
-from covgame.runs.opening import is_finished, learnt_model, recommended
-from covgame.runs.policies import named_policy, policy_lines
-from covgame.runs.rewards import names_in
-from covgame.types import Policy
+from covgame.runs.resume import is_finished, learnt_model, names_in, recommended
+from covgame.types import BoolHS, Policy
+
+STATES_SHOWN = 40
+CHANGES_SHOWN = 6
+VISIBLE = 0.005
+"""Less likely actions are left out."""
 
 
 @click.command()
@@ -71,7 +75,7 @@ def _answer(path: Path, model: LearntModel, best: Policy, found: str, value: flo
     """The JSON answer."""
     return {
         "policy": best.to_list(),
-        **named_policy(best, model.names),
+        **model.names.named_policy(best),
         "value": value,
         "is": found,
         "cells_seen": int((model.visits > 0).sum()),
@@ -87,3 +91,51 @@ def _show(path: Path, model: LearntModel, best: Policy, found: str, value: float
         lines.append("unfinished   the run had not reached its end: nothing is guaranteed")
     seen = np.broadcast_to(model.visits.sum(axis=2) > 0, model.shape.hs)
     return "\n".join([*lines, "", *policy_lines(best, model.names, seen)])
+
+
+def policy_lines(policy: Policy, names: Names, seen: BoolHS, most: int = STATES_SHOWN) -> list[str]:
+    """A line for every state that was seen: its action, or its actions from stage to stage.
+
+    Where a state was never seen at a stage, nothing is known, and the line says nothing of it.
+    """
+    states = np.flatnonzero(seen.any(axis=0)).tolist()
+    shown = [(names.state(state), _actions(policy, names, seen, state)) for state in states[:most]]
+    width = max((len(name) for name, _ in shown), default=0)
+    lines = [f"  {name:<{width}}  {actions}" for name, actions in shown]
+    if len(states) > most:
+        lines.append(f"  and {len(states) - most:,} more states; --json has them all")
+    never = seen.shape[1] - len(states)
+    if never:
+        lines.append(f"  (states that were never seen are left out: {never:,})")
+    return lines
+
+
+def _actions(policy: Policy, names: Names, seen: BoolHS, state: int) -> str:
+    """``right``, or ``stages 0-3 right, 4-7 left``."""
+    spans: list[tuple[int, int, str]] = []
+    for stage in np.flatnonzero(seen[:, state]).tolist():
+        action = _action(policy, names, stage, state)
+        if spans and spans[-1][2] == action:
+            spans[-1] = (spans[-1][0], stage, action)
+        else:
+            spans.append((stage, stage, action))
+    if len(spans) == 1:
+        return spans[0][2]
+    said = [f"{_span(first, last)} {action}" for first, last, action in spans[:CHANGES_SHOWN]]
+    if len(spans) > CHANGES_SHOWN:
+        said.append(f"... (changes in all: {len(spans) - 1})")
+    return f"stages {', '.join(said)}"
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _action(policy: Policy, names: Names, stage: int, state: int) -> str:
+    if not policy.is_stochastic:
+        return names.action(int(policy.table[stage, state]))
+    chances = policy.table[stage, state]
+    likely = [a for a in np.argsort(-chances, kind="stable").tolist() if chances[a] >= VISIBLE]
+    if len(likely) == 1:
+        return names.action(likely[0])
+    return " or ".join(f"{names.action(a)} ({chances[a]:.0%})" for a in likely)

@@ -8,7 +8,7 @@ import click
 
 from covgame.cli.messages import print_json, say_unless, show
 from covgame.cli.options import common_options
-from covgame.runs.opening import load
+from covgame.runs.resume import load
 
 
 @click.command()

@@ -12,10 +12,9 @@ from covgame.cli.options import (
     config_options,
     report_option,
 )
-from covgame.cli.playing import finish, leave_unopened
-from covgame.cli.progress import recount_lines
+from covgame.cli.playing import finish, leave_unopened, recount_lines
 from covgame.config import CoverConfig
-from covgame.runs.opening import take_up
+from covgame.runs.resume import Passed, open_for_resume
 
 
 @click.command()
@@ -47,7 +46,8 @@ def resume(
     changes = {name: value for name, value in options.items() if value is not None}
     on_recount = (lambda told, recorded: None) if quiet else recount_lines()
     try:
-        taken_up = take_up(run, changes, env=env, trust=trust, on_recount=on_recount)
+        passed = Passed(env=env, trust=trust)
+        opened = open_for_resume(run, changes, passed, on_recount=on_recount)
     except KeyboardInterrupt:
         leave_unopened(run, as_json)
-    finish(taken_up, as_json, quiet, report)
+    finish(opened, as_json, quiet, report)

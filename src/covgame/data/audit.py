@@ -10,40 +10,35 @@ from typing import Any
 
 import numpy as np
 
-from covgame.arrays import sum_by_index
-from covgame.data.asked import AnyTarget, Asked, as_request, ask_of, world_of
+from covgame.data.certificates import Certificates, certify_data
+from covgame.data.combined_counts import CombinedCounts, gather
 from covgame.data.dataset import Dataset, horizon_of_runs, open_all
-from covgame.data.evidence import Evidence, gather
-from covgame.data.fitting import check_fits
-from covgame.data.holes import Hole, holes
-from covgame.data.proofs import Proofs, prove
+from covgame.data.gaps import Gap, find_gaps
+from covgame.data.model_check import check_fits
+from covgame.data.shortfall import Shortfall, shortfall_of, size_of
 from covgame.errors import BadInput, Row, SolverFailed
 from covgame.flow.measures import thinnest
 from covgame.flow.min_flow import MinFlow, dual_bound, min_flow
 from covgame.mdp import dp
 from covgame.names import Names
-from covgame.notebook import facts_table, rows_table
 from covgame.pac.error_bounds import Range
-from covgame.planning import number
 from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
-from covgame.storage.files import write_whole
-from covgame.targets.groups import Grouped
-from covgame.targets.reaching import reachable_rows
-from covgame.targets.requests import Listed, Proportional, Request, Uniform
+from covgame.targets.requests import Grouped, Listed, Proportional, Request, Uniform
+from covgame.targets.resolve import AnyTarget, as_request, reachable_rows
 from covgame.targets.target import Target
 from covgame.types import ANY, BoolArray, FloatArray, Shape
 
 SHOWN = 12
 LARGE = 20_000
-"""Above so many (stage, state, action) linear programs take a while; nobody waits unasked."""
+"""Above so many (stage, state, action) linear programs are solved on request only."""
 
 
 @dataclass(frozen=True)
 class Untold:
     """What these data cannot tell about."""
 
-    rows: list[Row]  # of the target, to which nobody knows the way
+    rows: list[Row]  # of the target, to which the data show no way
     pairs: list[tuple[int, int]]  # (state, action) of states that were met, never tried
 
 
@@ -51,10 +46,10 @@ class Untold:
 class Audit:
     """What data cover of a target, and what they lack."""
 
-    evidence: Evidence
-    asked: Asked
+    combined: CombinedCounts
+    shortfall: Shortfall
     request: str  # the target, as it was asked for
-    certificates: Proofs | None = None  # with ``epsilon``: what is proved
+    certificates: Certificates | None = None  # with ``epsilon``: what is proved
     at_any_price: bool = False  # linear programs also where they take long
 
     # ------------------------------------------------------------------------ what there is
@@ -62,27 +57,27 @@ class Audit:
     @property
     def datasets(self) -> Sequence[Dataset]:
         """The data, one by one."""
-        return self.evidence.datasets
+        return self.combined.datasets
 
     @property
     def target(self) -> Target:
         """What was asked for, row by row."""
-        return self.asked.target
+        return self.shortfall.target
 
     @property
     def names(self) -> Names:
         """What states and actions are called."""
-        return self.evidence.names
+        return self.combined.names
 
     @property
     def shape(self) -> Shape:
         """Stages, states and actions."""
-        return self.evidence.shape
+        return self.combined.shape
 
     @property
     def episodes(self) -> int:
         """How many episodes there are, of all datasets."""
-        return self.evidence.n_episodes
+        return self.combined.n_episodes
 
     @property
     def steps(self) -> int:
@@ -97,37 +92,39 @@ class Audit:
     @property
     def covered(self) -> bool:
         """Whether nothing is missing."""
-        return not self.asked.missing.any()
+        return not self.shortfall.missing.any()
 
     @cached_property
     def uncovered(self) -> list[tuple[Row, float]]:
         """What is missing: (row, visits), most first."""
-        rows = self.asked.still_open()
-        return list(zip(self.target.as_rows(rows), self.asked.missing[rows].tolist(), strict=True))
+        rows = self.shortfall.open_rows()
+        return list(
+            zip(self.target.as_rows(rows), self.shortfall.missing[rows].tolist(), strict=True)
+        )
 
     @cached_property
-    def holes(self) -> list[Hole]:
+    def gaps(self) -> list[Gap]:
         """The same in words, grouped by state, most missing first."""
-        return holes(self.evidence, self.asked)
+        return find_gaps(self.combined, self.shortfall)
 
     @property
     def known(self) -> bool:
         """Whether the world is known; otherwise it is judged as the data show it."""
-        return self.evidence.model is not None
+        return self.combined.model is not None
 
     @cached_property
     def untold(self) -> Untold:
         """What these data cannot tell about."""
-        away = np.flatnonzero(~self._within & (self.asked.missing > 0))
-        anywhere = np.logical_or.reduce(self.evidence.seen, axis=0)
-        tried = self.evidence.apart.visits.any(axis=0)
-        pairs = np.argwhere(anywhere[:, None] & self.evidence.allowed & ~tried)
+        away = np.flatnonzero(~self._within & (self.shortfall.missing > 0))
+        anywhere = np.logical_or.reduce(self.combined.seen, axis=0)
+        tried = self.combined.apart.visits.any(axis=0)
+        pairs = np.argwhere(anywhere[:, None] & self.combined.allowed & ~tried)
         return Untold(self.target.as_rows(away), [(int(s), int(a)) for s, a in pairs])
 
     @cached_property
     def _within(self) -> BoolArray:
         """Rows to which the model knows a way."""
-        return reachable_rows(self.target, self.evidence.kernel)
+        return reachable_rows(self.target, self.combined.kernel)
 
     # ------------------------------------------------------------------------- what it costs
 
@@ -138,7 +135,7 @@ class Audit:
 
     @property
     def solves(self) -> bool:
-        """Whether a page or a text waits for them; whoever asks for one number gets it anyway."""
+        """Whether pages and texts solve them; the properties always do."""
         return self.at_any_price or not self.is_large
 
     @property
@@ -160,7 +157,7 @@ class Audit:
 
     @cached_property
     def _told(self) -> MinFlow | None:
-        return self._price(self.asked.more, self._within & (self.asked.more > 0))
+        return self._price(self.shortfall.more, self._within & (self.shortfall.more > 0))
 
     @property
     def told_episodes(self) -> float | None:
@@ -175,25 +172,22 @@ class Audit:
     @cached_property
     def at_least(self) -> float:
         """A quick lower bound on the episodes for what is missing."""
-        return self._quick(self.asked.more, self._within & (self.asked.more > 0))
-
-    def _quick(self, counts: FloatArray, wanted: BoolArray) -> float:
-        part = self.target.remainder(wanted, counts)
+        part = self.target.remainder(self._within & (self.shortfall.more > 0), self.shortfall.more)
         if not len(part):
             return 0.0
-        return dual_bound(self.evidence.kernel, part, np.ones(len(part)))
+        return dual_bound(self.combined.kernel, part, np.ones(len(part)))
 
     def _price(self, counts: FloatArray, wanted: BoolArray) -> MinFlow | None:
         part = self.target.remainder(wanted, counts)
         try:
-            return min_flow(self.evidence.kernel, part)
+            return min_flow(self.combined.kernel, part)
         except SolverFailed:
             return None
 
     @cached_property
     def _thinnest(self) -> tuple[float, tuple[int, int, int]]:
-        had = self.evidence.apart.visits / max(1, self.episodes)
-        return thinnest(self.evidence.kernel, had)
+        had = self.combined.apart.visits / max(1, self.episodes)
+        return thinnest(self.combined.kernel, had)
 
     @property
     def concentrability(self) -> float:
@@ -211,16 +205,16 @@ class Audit:
     @cached_property
     def unvisited(self) -> tuple[int, int]:
         """(how many, of how many) actions in states at stages were never visited, and can be."""
-        kernel = self.evidence.kernel
+        kernel = self.combined.kernel
         possible = dp.reachable(kernel)[:, :, None] & kernel.allowed_actions
-        return int((possible & (self.evidence.apart.visits == 0)).sum()), int(possible.sum())
+        return int((possible & (self.combined.apart.visits == 0)).sum()), int(possible.sum())
 
     @cached_property
     def best_concentrability(self) -> float | None:
         """The least that any collector can reach: phi* of proportional:1 on the same model."""
         try:
-            target = Proportional(1.0).resolve(self.evidence.kernel)
-            return min_flow(self.evidence.kernel, target).min_episodes
+            target = Proportional(1.0).resolve(self.combined.kernel)
+            return min_flow(self.combined.kernel, target).min_episodes
         except SolverFailed:
             return None
 
@@ -238,16 +232,16 @@ class Audit:
             "horizon": H,
             "states": S,
             "actions": A,
-            "states_seen": int(self.evidence.seen.any(axis=0).sum()),
+            "states_seen": int(self.combined.seen.any(axis=0).sum()),
             "target": self.request,
             "requirements": len(self.target),
             "covered": self.covered,
             "uncovered": [[*row, missing] for row, missing in self.uncovered],
-            "missing_visits": float(self.asked.missing.sum()),
-            "holes": [vars(hole) for hole in self.holes],
+            "missing_visits": float(self.shortfall.missing.sum()),
+            "holes": [vars(gap) for gap in self.gaps],
             **self.names.named(uncovered=self.uncovered),
             "model": "known" if self.known else "learnt",
-            "stages": self.evidence.stages[2],
+            "stages": self.combined.stages[2],
             "min_episodes": self.min_episodes if self.solves else None,
             "missing_episodes": self.missing_episodes,
             "told_episodes": self.told_episodes,
@@ -262,14 +256,14 @@ class Audit:
                 "pairs": [list(pair) for pair in untold.pairs],
             },
         }
-        if self.asked.moves is not None and self.asked.lacking is not None:
+        if self.shortfall.moves is not None and self.shortfall.lacking is not None:
             answer["uncovered_transitions"] = self._transitions()
         if self.certificates is not None:
             answer["certificates"] = self.certificates.to_dict()
         return answer
 
     def _transitions(self) -> list[list[Any]]:
-        moves, lacking = self.asked.moves, self.asked.lacking
+        moves, lacking = self.shortfall.moves, self.shortfall.lacking
         if moves is None or lacking is None:
             return []
         order = np.argsort(-lacking, kind="stable")[: np.count_nonzero(lacking)]
@@ -282,28 +276,12 @@ class Audit:
             for i in order.tolist()
         ]
 
-    def facts(self) -> list[tuple[str, str]]:
-        """What there is to say, as (label, value) lines for people."""
-        from covgame.data.words import facts_of
-
-        return facts_of(self)
-
-    def summary(self) -> list[str]:
-        """Three sentences."""
-        from covgame.data.words import summary_of
-
-        return summary_of(self)
-
     def to_text(self, most: int = SHOWN) -> str:
         """A page for a terminal."""
-        lines = [f"{label:<12} {value}" for label, value in self.facts()]
-        if self.holes and most:
-            lines += ["", "Holes (visits that are missing)"]
-            width = max(len(number(hole.missing)) for hole in self.holes[:most])
-            lines += [f"  {number(hole.missing):>{width}}  {hole}" for hole in self.holes[:most]]
-            if len(self.holes) > most:
-                lines.append(f"  and {len(self.holes) - most:,} more")
-        return "\n".join(lines)
+        from covgame.report.audits import audit_view
+        from covgame.report.text import as_text
+
+        return as_text(audit_view(self, max(most, SHOWN)), most)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -314,10 +292,10 @@ class Audit:
         return f"Audit({names}, {self.episodes:,} episodes, {state})"
 
     def _repr_html_(self) -> str:
-        rows = [(number(hole.missing), hole.where, hole.what) for hole in self.holes[:SHOWN]]
-        if len(self.holes) > SHOWN:
-            rows.append(("", f"and {len(self.holes) - SHOWN:,} more", ""))
-        return facts_table(self.facts()) + rows_table("Holes", rows, ("visits", "where", "what"))
+        from covgame.report.audits import audit_view
+        from covgame.report.text import as_notebook
+
+        return as_notebook(audit_view(self), SHOWN)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw visits against what was asked for.
@@ -325,35 +303,24 @@ class Audit:
         With a ``path`` a file is written, whose ending says the format (svg, png, pdf); without one
         the matplotlib figure is returned, which a notebook shows.
         """
-        from covgame.report.audits import audit_figure
-        from covgame.report.figures import shown_or_saved
+        from covgame.report.audits import audit_page
+        from covgame.report.figures import shown_or_saved, view_figure
 
-        return shown_or_saved(audit_figure, self, path)
+        return shown_or_saved(lambda audit: view_figure(audit_page(audit)), self, path)
 
     def to_html(self) -> str:
         """The page: one file that needs nothing else."""
-        from covgame.report.audit_page import audit_page
+        from covgame.report.audits import audit_page
+        from covgame.report.html import page_html
 
-        return audit_page(self)
+        return page_html(audit_page(self))
 
     def save_html(self, path: str | Path) -> None:
         """Write the page, as a whole or not at all."""
-        try:
-            write_whole(Path(path), self.to_html().encode())
-        except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror or error}") from error
+        from covgame.report.audits import audit_page
+        from covgame.report.html import write_page
 
-    def by_state(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(visits, visits asked for, visits missing) of every state."""
-        target, asked = self.target, self.asked
-        visits = self.evidence.apart.visits.sum(axis=(0, 2)).astype(np.float64)
-        plain = target.rows[:, 1] >= 0
-        state = target.rows[plain, 1]
-        wanted, missing = (
-            sum_by_index(state, values[plain], self.shape.states)
-            for values in (target.counts, asked.missing)
-        )
-        return visits, wanted, missing
+        write_page(audit_page(self), Path(path))
 
 
 def audit(
@@ -400,7 +367,7 @@ def audit(
         at_any_price: Compute exact costs in large worlds too, however long it takes.
 
     Returns:
-        The audit: ``audit.covered``, ``audit.uncovered``, ``audit.holes`` (in words),
+        The audit: ``audit.covered``, ``audit.uncovered``, ``audit.gaps`` (in words),
         ``audit.missing_episodes``, ``audit.min_episodes``, ``audit.concentrability``,
         ``audit.untold``, ``audit.certificates``, ``audit.plot()``, ``audit.to_html()``.
 
@@ -430,20 +397,24 @@ def audit(
         paths, environment=environment, horizon=horizon, states=states, columns=columns
     )
     request = as_request(target)
-    shape, names = world_of(datasets, environment, request)
+    shape, names = size_of(datasets, environment, request)
     paid = None
     if epsilon is not None and all(one.has_rewards for one in datasets):
         paid = _range(reward_range)
-    counts = gather(datasets, shape)
+    counts = gather(datasets, shape, paid=paid is not None)
     if environment is not None and environment.model is not None:
         said = " and ".join(one.name for one in datasets)
         check_fits(said, counts, environment.model.transitions, environment.model.names)
-    evidence = Evidence(datasets, shape, environment, names, counts, delta, paid, stage_dependent)
-    asked = ask_of(evidence, request)
-    found = Audit(evidence, asked, _said(request, asked), at_any_price=at_any_price)
+    combined = CombinedCounts(
+        datasets, shape, environment, names, counts, delta, paid, stage_dependent
+    )
+    shortfall = shortfall_of(combined, request)
+    found = Audit(combined, shortfall, _said(request, shortfall), at_any_price=at_any_price)
     if epsilon is None:
         return found
-    return replace(found, certificates=prove(evidence, epsilon, most_states, forecast=found.solves))
+    return replace(
+        found, certificates=certify_data(combined, epsilon, most_states, forecast=found.solves)
+    )
 
 
 def _range(given: tuple[float, float]) -> Range:
@@ -453,15 +424,15 @@ def _range(given: tuple[float, float]) -> Range:
     return Range(float(low), float(high))
 
 
-def _said(request: Request | Target, asked: Asked) -> str:
-    """The target as somebody would write it."""
+def _said(request: Request | Target, shortfall: Shortfall) -> str:
+    """The target as text."""
     if isinstance(request, Listed):
         return request.source
     if isinstance(request, Proportional):
         return f"proportional:{request.count:g}"
     if isinstance(request, Uniform | Grouped):
         return str(request)
-    return f"a target of {len(asked.target):,} rows"
+    return f"a target of {len(shortfall.target):,} rows"
 
 
 def _state(successor: Any) -> int | None:

@@ -21,9 +21,9 @@ from covgame.jsonfile import check_content, is_file, is_folder
 from covgame.memory import require_room
 from covgame.names import Names, closest
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
 from covgame.sources.maps import AnyMap, MappedStates, state_map
-from covgame.sources.states import CountedStates, DiscoveredStates, States
+from covgame.sources.source import Source
+from covgame.sources.states import DiscoveredStates, States
 from covgame.storage.folder import DATABASE, EPISODES, RunFolder
 from covgame.types import Shape
 
@@ -35,7 +35,7 @@ KINDS = (
 
 
 class Reader(Protocol):
-    """Reads files, from the beginning as often as one asks."""
+    """Reads files; each call of ``chunks`` starts from the beginning."""
 
     @property
     def raw(self) -> bool:
@@ -49,7 +49,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """Files, and what they say of themselves."""
+    """Files, and their own metadata."""
 
     reader: Reader
     names: Names = field(default_factory=Names)
@@ -81,16 +81,14 @@ class Numbering:
         return cls.of_source(environment.open(0), environment)
 
     @classmethod
-    def of_source(cls, source: Any, environment: Environment) -> Numbering:
+    def of_source(cls, source: Source, environment: Environment) -> Numbering:
         """That of a source that is being played: what is new to it gets its next numbers."""
         # A table shows no cuts, and an environment with one is not played beyond its time limit.
         cuts = environment.model is None
-        if not isinstance(source, ExternalSource):
-            shape = source.shape
-            return cls(CountedStates(shape.states), shape.actions, 0, source.model.names, cuts)
-        actions = source.stepper.actions
+        actions = source.actions
         first = actions.values[0] if isinstance(actions.values, range) else 0
-        return cls(source.states, len(actions), first, source.names, cuts)
+        names = source.names if environment.model is None else environment.model.names
+        return cls(source.states, len(actions), first, names, cuts)
 
 
 class Dataset:
@@ -184,15 +182,19 @@ class Dataset:
         """All steps in order, at most about 500,000 at a time, whole episodes each time."""
         return self._assembled(self._assembler())
 
-    def counts(self, shape: Shape, *, pooled: bool, stage_free: bool = False) -> Counts:
+    def counts(
+        self, shape: Shape, *, pooled: bool, stage_free: bool = False, paid: bool = False
+    ) -> Counts:
         """What a learner counts of these episodes; ``stage_free`` if it tells no stages apart.
+
+        ``paid`` also adds up rewards by transition.
 
         A step that terminated the episode, or after which the environment truncated it before the
         last stage, counts as a transition to the end. Where the next state was not recorded, no
         transition is counted.
         """
         require_room(Shape(1, *shape.hsa[1:]) if stage_free else shape, 0, "counting")
-        counts = Counts(shape, pooled=pooled, stage_free=stage_free)
+        counts = Counts(shape, pooled=pooled, stage_free=stage_free, paid=paid)
         for steps in self.batches():
             counts.add_steps(vars(steps))
         return counts
@@ -306,7 +308,7 @@ def horizon_of_runs(paths: Sequence[str | Path]) -> int | None:
 
 
 def check_different(paths: Sequence[str | Path]) -> None:
-    """Refuse what is named twice, by whatever path: its visits would count twice."""
+    """Refuse data that are named twice, by any path: their visits would count twice."""
     places = set()
     for path in map(str, paths):
         place = place_of(path)
@@ -333,13 +335,13 @@ def require_evidence(found: Sequence[Dataset], horizon: int, *, rewards: bool = 
 
 
 def place_of(data: str | Path) -> Path:
-    """Where data lie, the same for all names of them."""
+    """The real path of data, the same for all names of it."""
     name = str(data)
     if not name.startswith(MINARI):
         place = Path(os.path.realpath(name))
         is_part = place.name == EPISODES and is_file(str(place.parent / DATABASE))
         return place.parent if is_part else place
-    from covgame.data.minari_data import datasets_root
+    from covgame.data.minari import datasets_root
 
     return Path(os.path.realpath(datasets_root() / name.removeprefix(MINARI)))
 
@@ -415,7 +417,7 @@ def _numbering(
 
 
 def _origin(name: str, columns: Mapping[str, str]) -> Origin:
-    """Which reader reads it, if somebody may."""
+    """Open a file or folder with the matching reader."""
     try:
         return _reader_of(name, columns)
     except OSError as error:
@@ -423,9 +425,9 @@ def _origin(name: str, columns: Mapping[str, str]) -> Origin:
 
 
 def _reader_of(name: str, columns: Mapping[str, str]) -> Origin:
-    """Heavy libraries are imported by those who need them."""
+    """Heavy libraries are imported when a reader needs them."""
     if name.startswith(MINARI):
-        from covgame.data.minari_data import minari_by_id
+        from covgame.data.minari import minari_by_id
 
         return minari_by_id(name.removeprefix(MINARI))
     path = Path(name)
@@ -435,7 +437,7 @@ def _reader_of(name: str, columns: Mapping[str, str]) -> Origin:
         from covgame.data.tables import TableReader
 
         return Origin(TableReader([path], columns))
-    from covgame.data.minari_data import find_minari
+    from covgame.data.minari import find_minari
 
     found = find_minari(name)
     if found is None:
@@ -490,7 +492,7 @@ def _of_folder(path: Path, columns: Mapping[str, str]) -> Origin:
             states=_states_of(folder, names) if keys is None else None,
             **_about_run(folder, path),
         )
-    from covgame.data.minari_data import is_minari, minari_folder
+    from covgame.data.minari import is_minari, minari_folder
 
     if is_minari(path):
         return minari_folder(path)

@@ -46,9 +46,10 @@ class Exported:
 
     def facts(self) -> list[tuple[str, str]]:
         """What was written, as (label, value) lines for people."""
+        size = f"{self.size / 1e6:,.1f} MB" if self.size >= 1e6 else f"{self.size / 1e3:,.0f} kB"
         return [
             ("exported", f"{self.episodes:,} episodes, {self.steps:,} steps"),
-            ("to", f"{self.to}: {self.out} ({_megabytes(self.size)})"),
+            ("to", f"{self.to}: {self.out} ({size})"),
             ("load", self.load),
             *(("note", remark) for remark in self.remarks),
         ]
@@ -89,7 +90,10 @@ def export(
         raise BadInput(f"nothing can be exported to {to!r}; choose {', '.join(FORMATS)}")
     place, dataset_id, load = _place(to, out)
     _check_free(place)
-    recording = Recording.of(_folder(run))
+    folder = RunFolder.open(run) if isinstance(run, str | Path) else run.folder
+    if folder is None:
+        raise BadInput("the episodes of a run are kept in its folder, and it has none: say out=")
+    recording = Recording.of(folder)
     with _appearing(place) as draft:
         if to == "minari":
             to_minari.write_minari(recording, draft, dataset_id)
@@ -108,18 +112,6 @@ def export(
         load,
         tuple(recording.remarks),
     )
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
-
-
-def _folder(run: str | Path | InFolder) -> RunFolder:
-    if isinstance(run, str | Path):
-        return RunFolder.open(run)
-    if run.folder is None:
-        raise BadInput("the episodes of a run are kept in its folder, and it has none: say out=")
-    return run.folder
 
 
 def _place(to: str, out: str | Path) -> tuple[Path, str, str]:
@@ -145,8 +137,9 @@ def _appearing(place: Path) -> Iterator[Path]:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         yield draft
-        for path in _files(draft):
-            _to_disk(path)
+        for path in _files(draft):  # a name must not appear before its content is on the disk
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
         _check_free(place)
         draft.rename(place)
     except BaseException as error:
@@ -161,9 +154,3 @@ def _appearing(place: Path) -> Iterator[Path]:
 
 def _files(place: Path) -> list[Path]:
     return [path for path in place.rglob("*") if path.is_file()] if place.is_dir() else [place]
-
-
-def _to_disk(path: Path) -> None:
-    """A name must not appear before its content, whatever happens to the machine."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -70,7 +70,7 @@ class StateNumbers:
     @property
     def labels(self) -> Sequence[str] | None:
         """What they are called."""
-        return self.states.labels if isinstance(self.states, DiscoveredStates) else None
+        return self.states.labels if self.states is not None else None
 
     def number(self, chunk: Chunk) -> tuple[IntArray, IntArray | None]:
         """(state, next_state) of all rows."""
@@ -183,6 +183,7 @@ class _Called:
     """States by their labels."""
 
     discovered = False
+    keys = labels = None
 
     def __init__(self, names: Names) -> None:
         self.size = len(names.states or ())
@@ -191,6 +192,10 @@ class _Called:
 
     def index(self, observation: Any) -> int:
         return self._labels.state(label_of(observation), "the data")
+
+    def again(self, keys: Sequence[str], labels: Sequence[str] | None) -> _Called:
+        del keys, labels
+        return self
 
 
 def _common_type(chunk: Chunk, state: AnyArray, following: AnyArray) -> np.dtype[Any]:

@@ -118,11 +118,10 @@ class Recording:
                 raise BadInput(
                     f"{self.folder.episodes} lacks the column observation from episode {first} on"
                 )
-            for part in _apart_by_seed(table):
-                batch = Batch(part)
-                yield batch
-                self.episodes += len(batch.ends)
-                self.steps += len(batch)
+            batch = Batch(table)
+            yield batch
+            self.episodes += len(batch.ends)
+            self.steps += len(batch)
 
     def state_labels(self) -> list[str] | None:
         """What every state is called, None if they are just numbered."""
@@ -168,15 +167,6 @@ class Recording:
         """The actions, as the environment took them."""
         number = batch.column("action").astype(np.int64)
         return number if self.action_values is None else self.action_values[number]
-
-
-def _apart_by_seed(table: Any) -> Iterator[Any]:
-    """Steps that an older version recorded without a seed come first, and apart."""
-    unknown = table["seed"].null_count if "seed" in table.column_names else 0
-    if unknown:
-        yield table.slice(0, unknown).drop_columns(["seed"])
-    if unknown < len(table):
-        yield table.slice(unknown)
 
 
 def _is_text(column: Any) -> bool:

@@ -73,7 +73,7 @@ class Steps:
     state: IntArray
     action: IntArray
     reward: FloatArray
-    next_state: IntArray  # -1 where nobody saw it
+    next_state: IntArray  # -1 where it is unknown
     terminated: BoolArray
     truncated: BoolArray  # by the environment
     seed: IntArray  # what the environment was reset with; NO_SEED where that is not recorded
@@ -165,7 +165,7 @@ class Numbered:
     chunk: Chunk
     state: IntArray
     action: IntArray
-    next_state: IntArray | None = None  # -1 where nobody saw it
+    next_state: IntArray | None = None  # -1 where it is unknown
 
 
 @dataclass

@@ -20,7 +20,7 @@ from covgame.data import steps
 from covgame.data.steps import BORDERS, COLUMNS, AnyArray, Chunk
 from covgame.errors import BadInput
 from covgame.names import closest
-from covgame.storage.episodes import SCHEMA
+from covgame.storage.episodes import SCHEMA, open_file
 from covgame.storage.folder import GIVEN, RunFolder
 from covgame.storage.reading import StepTables
 from covgame.storage.trust import resume_command
@@ -87,7 +87,7 @@ class TableReader:
         return called
 
     def _replaced(self, ours: str) -> bool:
-        """Where somebody says what a state is made of, a next_state of another kind is none."""
+        """With columns for ``state``, a ``next_state`` column of another kind is not used."""
         return ours == "next_state" and "state" in self.columns
 
 
@@ -177,7 +177,7 @@ class _Table:
 def _opened(path: Path) -> Iterator[_Table]:
     kind = SUFFIXES.get(path.suffix.lower())
     if kind == "parquet":
-        with pq.ParquetFile(path) as file:
+        with open_file(path) as opened, pq.ParquetFile(opened) as file:
             yield _Table(
                 file.schema_arrow.names,
                 lambda wanted: file.iter_batches(
@@ -187,10 +187,13 @@ def _opened(path: Path) -> Iterator[_Table]:
     elif kind == "csv":
         parse = pa.csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         options = pa.csv.ReadOptions(block_size=CSV_BLOCK)
-        with pa.csv.open_csv(path, read_options=options, parse_options=parse) as reader:
+        with (
+            open_file(path) as opened,
+            pa.csv.open_csv(opened, read_options=options, parse_options=parse) as reader,
+        ):
             yield _Table(reader.schema.names, lambda _: map(_unescape_formulas, reader))
     elif kind == "feather":
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+        with pa.memory_map(os.fsencode(path)) as source, pa.ipc.open_file(source) as file:
             numbers = range(file.num_record_batches)
             yield _Table(file.schema.names, lambda _: (file.get_batch(i) for i in numbers))
     else:

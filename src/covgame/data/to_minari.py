@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import covgame
-from covgame.data.minari_data import DATASET_ID, MAIN, METADATA, datasets_root
+from covgame.data.minari import DATASET_ID, MAIN, METADATA, datasets_root
 from covgame.data.recording import Batch, Parts, Recording, Values
 from covgame.errors import BadInput, MissingExtra
 from covgame.storage.trust import code_named

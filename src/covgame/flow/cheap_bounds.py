@@ -24,7 +24,7 @@ from covgame import signals
 from covgame.flow.min_flow import GOOD_GAP, MinFlow, certify, flow_policy, nothing_to_do
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
-from covgame.targets.reaching import check_reachable
+from covgame.targets.resolve import check_reachable
 from covgame.targets.target import Target
 from covgame.types import FloatArray, FloatHSA, IntArray, Policy
 

@@ -24,7 +24,7 @@ from covgame.flow.highs import Answer, LinearProgram, Method, solve
 from covgame.flow.polytope import FlowPolytope, SparseColumns, flow_polytope
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
-from covgame.targets.reaching import check_reachable
+from covgame.targets.resolve import check_reachable
 from covgame.targets.target import Target
 from covgame.types import FloatArray, FloatHS, FloatHSA, IntArray, Policy
 

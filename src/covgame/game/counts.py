@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from covgame.arrays import sum_by_index
-from covgame.episodes import LAST, Episode
+from covgame.episodes import LAST, Block, Episode
+from covgame.game.payments import Payments
 from covgame.game.successors import SuccessorTable
 from covgame.mdp.transitions import Transitions
 from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
@@ -50,6 +51,7 @@ class CountedVisits:
     visits: IntArray  # (H, S, A)
     reward_sums: FloatArray  # (H, S, A)
     moves: list[tuple[int, int, int]]  # (cell, successor, times)
+    paid: list[float] | None = None  # with each of these moves, where that is told
 
 
 class Counts:
@@ -68,10 +70,18 @@ class Counts:
     ``stage_free`` says that nobody tells stages apart at all: they are pooled, and what is asked
     for may be visited at any stage. Plans depend then on the stages that are left and on nothing
     else, and in large worlds ``visits`` and ``reward_sums`` have a single stage, the sum of all.
+
+    ``paid`` also adds up rewards by transition (``payments``), which best-policy certificates need.
     """
 
     def __init__(
-        self, shape: Shape, *, pooled: bool, borrowing: bool = False, stage_free: bool = False
+        self,
+        shape: Shape,
+        *,
+        pooled: bool,
+        borrowing: bool = False,
+        stage_free: bool = False,
+        paid: bool = False,
     ) -> None:
         self.shape = shape
         self.pooled, self.stage_free = pooled, stage_free
@@ -82,6 +92,7 @@ class Counts:
         self.n_episodes = 0
         self.table = SuccessorTable(shape.pairs if pooled else shape.cells)
         self.pool = SuccessorTable(shape.pairs) if borrowing and not pooled else None
+        self.payments = Payments() if paid else None
         self.agreement = np.array(FIRST_AGREEMENT)  # (2,): with the own stage, with the others
         self.state_agreement = np.zeros((shape.states, 2))  # the same of each state alone
 
@@ -97,6 +108,11 @@ class Counts:
         self.table.lay_out(1 if self.pooled else old.horizon, old.pairs, new.pairs)
         if self.pool is not None:
             self.pool.lay_out(1, old.pairs, new.pairs)
+        if self.payments is not None:
+            row, successor, sums = self.payments.listed()
+            self.payments = Payments()
+            stage, pair = row // old.pairs, row % old.pairs
+            self.payments.add(stage * new.pairs + pair, successor, sums)
         self.shape = new
 
     def _stages_apart(self, shape: Shape) -> int:
@@ -128,7 +144,7 @@ class Counts:
         for step, (cell, successor, reward) in enumerate(
             zip(
                 episode.cells(self.shape),
-                episode.next_state.tolist(),
+                episode.successors.tolist(),
                 episode.reward.tolist(),
                 strict=True,
             )
@@ -137,12 +153,37 @@ class Counts:
             reward_sums[cell % len(visits)] += reward
             if successor != LAST and step >= learnt:
                 self.learn(cell, successor)
+        if self.payments is not None:
+            cells = np.array(list(episode.cells(self.shape)), dtype=np.int64)
+            self._pay(cells, episode.next_state, episode.reward, np.array([len(episode)]))
+
+    def _pay(
+        self, cell: IntArray, successor: IntArray, reward: FloatArray, lengths: IntArray
+    ) -> None:
+        """Add what whole episodes were paid, step by step; ``LAST`` is no successor."""
+        assert self.payments is not None  # noqa: S101 (asked by the callers)
+        moves = successor != LAST
+        row = (cell % self.shape.pairs if self.pooled else cell)[moves]
+        self.payments.add(row, successor[moves], reward[moves])
+        if self.payments.returns is not None and len(lengths):
+            begins = np.cumsum(lengths) - lengths
+            self.payments.add_returns(np.add.reduceat(reward, begins))
+
+    def pay(self, block: Block) -> None:
+        """Add what the episodes of a block were paid, whose steps are counted already."""
+        stage = np.arange(len(block.state)) - np.repeat(
+            np.cumsum(block.lengths) - block.lengths, block.lengths
+        )
+        cell = (stage * self.shape.states + block.state) * self.shape.actions + block.action
+        self._pay(cell, block.next_state, block.reward, block.lengths)
 
     def add_visits(self, seen: CountedVisits) -> None:
         """Count many episodes at once.
 
         How stages agree is not learnt from them: that needs the steps one by one.
         """
+        if self.payments is not None and seen.moves and seen.paid is None:
+            raise ValueError("these visits do not say what each transition paid")
         self.n_episodes += seen.episodes
         self.starts += seen.starts
         self.visits += seen.visits
@@ -152,6 +193,10 @@ class Counts:
             if self.pool is not None:
                 self.pool.add(pair, successor, times)
             self.table.add(pair if self.pooled else cell, successor, times)
+        if self.payments is not None and seen.moves:
+            cells, successors, _ = np.array(seen.moves, dtype=np.int64).T
+            row = cells % self.shape.pairs if self.pooled else cells
+            self.payments.add(row, successors, np.array(seen.paid))
 
     def add_steps(self, steps: Mapping[str, npt.NDArray[Any]]) -> None:
         """Count the steps of whole episodes, by the names of their columns.
@@ -181,6 +226,10 @@ class Counts:
         moved = row * width + np.where(over, END, shown)[moves] + 1
         found, times = _different(moved, len(self.table) * width)
         self.table.add_many(found // width, found % width - 1, times)
+        if self.payments is not None:
+            successor = np.where(over, END, np.where(shown >= 0, shown, LAST))
+            lengths = np.diff(np.append(np.flatnonzero(begins), len(stage)))
+            self._pay(cell, successor, steps["reward"], lengths)
 
     def include(self, other: Counts, *, last_stage: bool = True) -> None:
         """Add other counts by the same rule, or counts by stage where this pools stages.
@@ -197,6 +246,21 @@ class Counts:
         if self.pool is not None:
             self.pool.add_many(*self._together(*moves))
             self._compare_all(*moves)
+        if self.payments is not None:
+            self._include_payments(other, last_stage=last_stage)
+
+    def _include_payments(self, other: Counts, *, last_stage: bool) -> None:
+        if self.payments is None or other.payments is None:
+            raise ValueError("these counts do not say what each transition paid")
+        row, successor, sums = other.payments.listed()
+        kept = row < len(other.table) - (0 if last_stage else self.shape.pairs)
+        row, successor, sums = row[kept], successor[kept], sums[kept]
+        if self.pooled and not other.pooled:
+            row = row % self.shape.pairs
+        self.payments.add(row, successor, sums)
+        if self.payments.returns is not None:
+            for value, times in (other.payments.returns or {}).items():
+                self.payments.returns[value] = self.payments.returns.get(value, 0) + times
 
     def _compare_all(self, cell: IntArray, successor: IntArray, times: IntArray) -> None:
         """What ``_compare`` would have added on average, had the steps come in random order.
@@ -300,6 +364,10 @@ class Counts:
         extra[observed >= SETTLED * kappa] = 0.0
         return extra
 
+    def transitions(self) -> tuple[IntArray, IntArray, IntArray]:
+        """All that was counted: (row, successor, times), in the order of rows."""
+        return self.table.listed(0, len(self.table))
+
     def _rows(self, h: int) -> tuple[int, int]:
         first = 0 if self.pooled else h * self.shape.pairs
         return first, first + self.shape.pairs
@@ -351,7 +419,7 @@ class Counts:
 
     def kernel(self) -> Transitions:
         """The maximum-likelihood estimate; rows never seen are empty."""
-        row, successor, count = self.table.listed(0, len(self.table))
+        row, successor, count = self.transitions()
         return Transitions.from_entries(
             self.shape,
             self.starts / max(1, self.n_episodes),

@@ -204,6 +204,13 @@ class Game:
         self._first_open = min([self._first_open, *rows])
         self._required = None
 
+    def discover(self, state: int) -> list[int]:
+        """Ask for the reserved rows of a state, also within an episode; returns them."""
+        rows = self.reserved_rows(state)
+        if rows:
+            self.ask_for(rows)
+        return rows
+
     def ask_only_for(self, asked: BoolArray) -> None:
         """Ask for these rows, (G,), between two episodes; the others stay reserved."""
         if (self.asked & ~asked).any():
@@ -300,6 +307,10 @@ class Game:
         if not self.counts.stage_free:
             return self.planner.plan(self.counts, self.cell_rewards(self.weights_now))
         return replace(self._plan_ahead(first_depth(self.deepest)), on_start=self.start)
+
+    def plan_all(self, weights: FloatArray) -> Policy:
+        """A policy for all states and stages and rows with these weights, on the counts now."""
+        return self.planner.plan(self.counts, self.cell_rewards(weights))
 
     def start(self, state: int) -> Policy | None:
         """The policy for an episode that begins in this state; None: the one asked for."""

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from covgame.episodes import Episode
 from covgame.errors import Row
-from covgame.game.avoiding import can_do_without, cut_off, without
+from covgame.game.excluded_actions import coverable_rows, cut_off_rows
 from covgame.game.game import Game
-from covgame.game.growing import Growing
 from covgame.game.size import check_room
+from covgame.targets.discovered import DiscoveredTarget, Seen
 from covgame.targets.target import Target
 from covgame.types import ANY, END, BoolArray, BoolHS, Shape
 
@@ -94,7 +94,7 @@ class Growth:
 
     def __init__(
         self,
-        request: Growing | None = None,
+        request: DiscoveredTarget | None = None,
         rare: Rare | None = None,
         second_look: SecondLook | None = None,
     ) -> None:
@@ -208,17 +208,21 @@ class Growth:
             if changed := changed or self.next_growth == 0:
                 self._allow(game, counts.shape.states, allowed)
                 changed = self._ask_for_seen(game, seen)
-        elif changed := changed or (request is not None and request.outdated(game)):
+        elif changed := changed or (request is not None and request.outdated(game.target, counts)):
             self._allow(game, counts.shape.states, allowed)
-            target = request.grown(game, seen, self._left_out_rows()) if request else game.target
-            game.extend(target if self.avoided is None else without(target, self.avoided))
+            target = game.target
+            if request is not None:
+                target = request.grown(target, self.seen_in(game, seen))
+            if self.avoided is not None:
+                target = target.keep(coverable_rows(target, self.avoided))
+            game.extend(target)
         if new or changed:
             self.taken_up, rows = seen.copy(), int(game.asked.sum())
             if self.second_look is not None and self.second_look.in_vain:
                 found = int(seen.any(axis=0).sum() - known.any(axis=0).sum())
                 self.second_look.find(found, max(0, rows - self.rows_taken_up))
             self.rows_taken_up = rows
-        soonest = request.soonest(game) if request else None
+        soonest = request.soonest(game.target, counts) if request else None
         pause = (counts.n_episodes - self.given) // INTERVAL
         self.next_growth = counts.n_episodes + max(
             1, pause if soonest is None else min(pause, soonest)
@@ -233,7 +237,7 @@ class Growth:
         if game.allowed is not None:
             asked &= (action == ANY) | game.allowed[state, action]
         if self.avoided is not None:
-            asked &= can_do_without(target, self.avoided)
+            asked &= coverable_rows(target, self.avoided)
         for row in self.cut:
             asked &= (state != row[1]) | (action != (ANY if row[2] is None else row[2]))
         if np.array_equal(asked, game.asked):
@@ -267,7 +271,7 @@ class Growth:
             game.reserve(self.request.reserved(Shape(horizon, states, actions)))
             return
         if self.request is not None:
-            target = self.request.resized(game, self.taken_up, self._left_out_rows())
+            target = self.request.resized(target, self.seen_in(game, self.taken_up))
         none = np.zeros((0, 3), dtype=np.int64)
         game.extend(target.with_more(states, none, np.zeros(0)))
 
@@ -276,6 +280,10 @@ class Growth:
             known = np.ones((states, game.target.shape.actions), dtype=np.bool_)
             known[: len(allowed)] = allowed[:states]
             game.allow(known)
+
+    def seen_in(self, game: Game, places: BoolHS) -> Seen:
+        """What was seen in a game, as targets grow with it."""
+        return Seen(game.counts, places, game.allowed, self._left_out_rows())
 
     def _left_out_rows(self) -> set[tuple[int, ...]]:
         return {
@@ -303,7 +311,7 @@ class Growth:
         if self.avoided is None or played < self.next_cut or game.allowed is None:
             return False
         self.next_cut = played + max(1, played // INTERVAL)
-        found = cut_off(game, game.allowed)
+        found = cut_off_rows(game, game.allowed)
         if found.any():
             self.cut += game.target.as_rows(np.flatnonzero(found))
             if self.reserves(game):
@@ -338,7 +346,7 @@ def _enterable(game: Game, seen: BoolHS) -> BoolHS:
     """
     entered = np.logical_or.reduce(seen, axis=0)
     found = np.zeros_like(seen)
-    row, successor, _ = game.counts.table.listed(0, len(game.counts.table))
+    row, successor, _ = game.counts.transitions()
     if entered[successor[successor != END]].all():
         return found
     move = successor != END

@@ -5,9 +5,9 @@ from __future__ import annotations
 from covgame.config import CoverConfig
 from covgame.game.adversary import TargetAware, WeightedMajority
 from covgame.game.counts import Counts
+from covgame.game.custom_players import custom_game
 from covgame.game.game import Game
 from covgame.game.lookahead import is_long
-from covgame.game.own import own_game
 from covgame.game.planner import OptimisticPlanner, PaperOptimism, RangeAwareOptimism
 from covgame.game.size import Kept, Size, size_of
 from covgame.targets.target import Target
@@ -80,7 +80,9 @@ def configured_game(
         pooled = stationary and not config.stage_dependent
         looks_ahead = _looks_ahead(config, target, stage_free=stage_free)
         game = default_game(target, pooled=pooled, allowed=allowed, looks_ahead=looks_ahead)
-    return own_game(game, config.planner, config.adversary) if config.has_custom_players else game
+    return (
+        custom_game(game, config.planner, config.adversary) if config.has_custom_players else game
+    )
 
 
 def configured_size(

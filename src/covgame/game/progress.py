@@ -20,7 +20,7 @@ import numpy as np
 from covgame.errors import Row, SolverFailed
 from covgame.flow.min_flow import dual_bound, min_flow
 from covgame.game.game import Game
-from covgame.targets.reaching import reachable_rows
+from covgame.targets.resolve import reachable_rows
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray
 

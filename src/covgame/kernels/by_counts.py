@@ -1,4 +1,4 @@
-"""Rounds that are played by their visits alone: ``players/by_counts.py``."""
+"""Rounds that are played by their visits alone: ``engine.CountsEngine``."""
 
 from __future__ import annotations
 

@@ -206,41 +206,10 @@ def _plan_whole(learnt, stage_reward, optimism, paper, workspace, h, s):  # type
 
 
 @for_python
-def plan_episode(learnt, stage_reward, workspace, optimism, paper, first_new, earliest):  # type: ignore[no-untyped-def]
-    """``Game.ask`` for what somebody else plays from a stage on; fills ``workspace.chosen``.
-
-    Before that the steps of the path from ``first_new`` on are learnt (``Counts.learn``), for which
-    there has to be room. Returns whether there is room for another episode.
-    """
-    for h in range(first_new, earliest):
-        learn(learnt, None, h, workspace.path[h], workspace.path_next[h])
-    deepest = len(workspace.chosen)
-    row = layer(earliest, learnt.shape[0], deepest, deepest)
-    plan(learnt, stage_reward, optimism, paper, workspace, row)
-    return has_room(learnt)
-
-
-@for_python
-def tell_episode(  # type: ignore[no-untyped-def]
-    learnt, wanted, weighing, workspace, majority, missing_only, length, first_new
-):
-    """``Game.tell`` of an episode that somebody else played and wrote on the path.
-
-    Returns whether there was room to count it; if not, nothing has happened.
-    """
-    if not has_room(learnt):
-        return False
-    n_met = ZERO
-    for h in range(length):
-        n_met = visit(
-            workspace.path[h], wanted.cell_start, wanted.cell_row,
-            workspace.gain, workspace.met, n_met,
-        )  # fmt: skip
-    _tell(
-        learnt, wanted, weighing, workspace, None, majority, missing_only, length, n_met,
-        first_new, ZERO,
-    )  # fmt: skip
-    return True
+def plan_all(learnt, stage_reward, workspace, optimism, paper):  # type: ignore[no-untyped-def]
+    """``Game.plan_all``: fills ``workspace.chosen`` for all states and all stages."""
+    plan(learnt, stage_reward, optimism, paper, workspace, ZERO)
+    workspace.depth[0] = len(workspace.chosen)
 
 
 @compiled
@@ -258,13 +227,14 @@ def _note_path(workspace, wanted, episode, length):  # type: ignore[no-untyped-d
 
 @for_python
 def plan_on(  # type: ignore[no-untyped-def]
-    learnt, wanted, weighing, workspace, cache, optimism, missing_only, episode, h, s, changed,
-    learning,
+    learnt, wanted, weighing, workspace, cache, optimism, paper, missing_only, episode, h, s,
+    changed, learning,
 ):  # fmt: skip
     """``Game.ask``, or ``Game.revise`` where the episode on the path is in state s at stage h.
 
     ``weighing`` holds the weights within the episode, ``changed`` says that they fall now. The
-    steps since the last plan are learnt if ``learning``; for that there has to be room.
+    steps since the last plan are learnt if ``learning``; for that there has to be room. Without a
+    ``cache`` everything is planned anew.
     """
     n_met = _note_path(workspace, wanted, episode, h)
     if changed:
@@ -278,41 +248,47 @@ def plan_on(  # type: ignore[no-untyped-def]
         for step in range(first_new, h):
             learn(learnt, cache, step, workspace.path[step], workspace.path_next[step])
         episode[LEARNT] = h
-    keep_plan(learnt, wanted, weighing, workspace, cache, optimism, h, s, n_met, first_new)
+    if cache is None:
+        _plan_whole(learnt, weighing.stage_reward, optimism, paper, workspace, h, s)
+    else:
+        keep_plan(learnt, wanted, weighing, workspace, cache, optimism, h, s, n_met, first_new)
 
 
 @for_python
 def ask_for_rows(wanted, weights, reward, cache, rows, actions):  # type: ignore[no-untyped-def]
     """``Game.ask_for``: what these rows earn from now on, and what is due because of that."""
     set_rewards(wanted, weights, reward, rows, len(rows))
-    note_rewards(
-        rows, len(rows), wanted.row_start, wanted.row_cell, reward, cache.tops, actions,
-        cache.flags, cache.due, cache.n_due,
-    )  # fmt: skip
+    if cache is not None:
+        note_rewards(
+            rows, len(rows), wanted.row_start, wanted.row_cell, reward, cache.tops, actions,
+            cache.flags, cache.due, cache.n_due,
+        )  # fmt: skip
 
 
 @for_python
-def tell_followed(  # type: ignore[no-untyped-def]
-    learnt, wanted, weighing, within, workspace, cache, missing_only, episode, length, first_new
-):
-    """``tell_episode`` where the plan is kept; ``within`` are the weights within an episode.
+def tell_episode(  # type: ignore[no-untyped-def]
+    learnt, wanted, weighing, within, workspace, cache, majority, missing_only, episode, length,
+    first_new,
+):  # fmt: skip
+    """``Game.tell`` of the episode on the path, for which there has to be room.
 
-    For the episode there has to be room.
+    Its steps before ``first_new`` are learnt already; ``within`` are the weights within an episode.
     """
     memory, weights = weighing.memory, weighing.weights
     rate, shift = memory[CURRENT_RATE], memory[SHIFT]
     n_met = _note_path(workspace, wanted, episode, length)
     _tell(
-        learnt, wanted, weighing, workspace, cache, None, missing_only, length, n_met,
+        learnt, wanted, weighing, workspace, cache, majority, missing_only, length, n_met,
         first_new, episode[LEARNT],
     )  # fmt: skip
-    if rate != memory[CURRENT_RATE] or shift != memory[SHIFT]:
+    if majority is not None or rate != memory[CURRENT_RATE] or shift != memory[SHIFT]:
         for row in range(len(weights)):
             within[row] = weights[row]
     for i in range(n_met):
         within[workspace.met[i]] = weights[workspace.met[i]]
     episode[MET], episode[VISITED], episode[LEARNT] = 0, 0, 0
-    cache.tally[EPISODE] += 1
+    if cache is not None:
+        cache.tally[EPISODE] += 1
 
 
 @playing

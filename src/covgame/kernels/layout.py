@@ -1,4 +1,4 @@
-"""Arrays that players hand to compiled code: tuples of them, and what their places mean.
+"""Arrays that are handed to compiled code: tuples of them, and what their places mean.
 
 Nothing here is compiled, so that tuples can be made before the compiler is imported. H stages, S
 states, A actions; G rows of a target.
@@ -67,7 +67,7 @@ class World(NamedTuple):
 
 
 class SortedSuccessors(NamedTuple):
-    """The model that visits are drawn from: ``players.by_counts.SortedSuccessors``."""
+    """The model that visits are drawn from: ``sources.counted.SortedSuccessors``."""
 
     first_state: Any  # (first states,)
     first_probability: Any  # (first states,)

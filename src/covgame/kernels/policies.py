@@ -1,4 +1,4 @@
-"""Episodes of policies and of peers, who have no adversary: ``players/policies.py``."""
+"""Episodes of policies and of peers, who have no adversary: ``engine.SimulatedPolicyEngine``."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from covgame.episodes import LAST, Block
+from covgame.types import END
 
 ALPHA = 0.01
 """In a world that is Markov a run names any state with at most this probability."""
@@ -105,9 +106,12 @@ class Ways:
         self.doubtful = 0  # how many these are
 
     def tell(self, block: Block) -> None:
-        """Hear of episodes; where one was cut short, the state that was shown is what followed."""
+        """Count episodes; where one was cut short, the state that was shown is what followed."""
         rows = (block.state * self.actions + block.action).tolist()
-        successors, step = block.next_state.tolist(), 0
+        followed, last = block.next_state.copy(), block.last
+        unseen = np.where(followed[last] < 0, LAST, followed[last])
+        followed[last] = np.where(block.has_terminated, END, unseen)
+        successors, step = followed.tolist(), 0
         for length in block.lengths.tolist():
             context = BEGINNING
             for row, successor in zip(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from math import log, pi
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,11 @@ import numpy as np
 from covgame.episodes import Block
 from covgame.game.counts import Counts
 from covgame.pac.error_bounds import (
+    OF_VALIDATIONS,
     BestPolicyGap,
+    Bound,
+    Optimism,
+    Penalty,
     Range,
     RewardFreeError,
     Validation,
@@ -31,7 +36,7 @@ from covgame.pac.learnt import LearntModel
 from covgame.pac.mixtures import Structure
 from covgame.pac.principle import Conclusion
 from covgame.pac.tasks import PhaseReport, PolicyTask
-from covgame.types import Policy
+from covgame.types import FloatArray, Policy
 
 GROWTH = 0.02
 """A round takes this share of the episodes so far, at least one."""
@@ -39,17 +44,27 @@ GROWTH = 0.02
 FIRST_VALIDATION = 100
 """Before so many episodes nothing is validated."""
 
-PROMISING = 0.75
-"""The estimated policy is validated when it would be within this share of epsilon."""
+FIRST_JOINT = 200
+"""Before so many episodes every cell is bounded by itself."""
 
-PATIENCE = 0.5
+PROMISING = 0.35
+"""The estimated policy is validated when that may take this share of the episodes so far."""
+
+PATIENCE = 0.7
 """A validation is given up after this share of the episodes before it."""
 
-AGAIN = 1.5
+TYPICAL_REGRET = 0.5 * log(pi * 1000)
+"""What Lemma 3 loses after a thousand episodes."""
+
+AGAIN = 1.3
 """And the next one has to wait until the episodes have grown by this factor."""
 
 MILESTONE = 1.25
 """Progress is noted whenever the episodes have grown by this factor."""
+
+
+WORTHWHILE = 8.0
+"""The joint budget is tried once rows by themselves prove so many times epsilon."""
 
 
 @dataclass(eq=False)
@@ -127,7 +142,11 @@ class Certified(ABC):
         if self.done:
             return None
         episodes = max(1, int(GROWTH * self.counts.n_episodes))
-        fresh = Counts(self.counts.shape, pooled=self.counts.pooled and self.apart is None)
+        fresh = Counts(
+            self.counts.shape,
+            pooled=self.counts.pooled and self.apart is None,
+            paid=self.counts.payments is not None,
+        )
         return PolicyTask(f"round {self.rounds + 1}", self._next_policy(), episodes, fresh)
 
     def tell(self, task: PolicyTask, episodes: Sequence[Block] = ()) -> bool:
@@ -174,25 +193,58 @@ class Certified(ABC):
 class CertifiedExploration(Certified):
     """Reward-free: plays the policy whose value is known least."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.penalty: Penalty | None = None  # how the joint budget is used
+        self.searched = 0  # episodes when that was looked for last
+
     @property
     def certificate(self) -> RewardFreeError:
         """What the data prove now."""
-        if self._known is None or self._known[0] != self.counts.n_episodes:
-            found = reward_free(self.counts, self.structure, self.share)
-            self._known = (self.counts.n_episodes, found)
-        certificate: RewardFreeError = self._known[1]
-        return certificate
+        return self._found[0]
+
+    @property
+    def proved(self) -> Bound:
+        """The smallest bound found: the joint budget is used once it may be enough."""
+        return self._found[1]
+
+    @property
+    def _found(self) -> tuple[RewardFreeError, Bound]:
+        episodes = self.counts.n_episodes
+        if self._known is None or self._known[0] != episodes:
+            certificate = reward_free(self.counts, self.structure, self.share)
+            found = certificate.bound()
+            if episodes and found.error <= WORTHWHILE * self.epsilon:
+                if self.penalty is None or episodes >= MILESTONE * self.searched:
+                    joint = certificate.search(self.penalty)
+                    self.penalty, self.searched = joint.penalty, episodes
+                else:
+                    joint = certificate.bound(self.penalty)
+                found = min(found, joint, key=lambda bound: bound.error)
+            self._known = (episodes, (certificate, found))
+        known: tuple[RewardFreeError, Bound] = self._known[1]
+        return known
 
     @property
     def bound(self) -> float:
-        return self.certificate.error
+        return min(self.proved.error, float(self.counts.shape.horizon))
 
     @property
     def certified_error(self) -> float | None:
         return self.bound if self.counts.n_episodes else None
 
     def _next_policy(self) -> Policy:
-        return self.certificate.worst_policy
+        return self.certificate.policy(self.proved)
+
+    def state(self) -> dict[str, Any]:
+        penalty = None if self.penalty is None else asdict(self.penalty)
+        return {**super().state(), "penalty": penalty, "searched": self.searched}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.searched = state["searched"]
+        if state["penalty"] is not None:
+            self.penalty = Penalty(**state["penalty"])
 
 
 @dataclass(eq=False)
@@ -202,6 +254,10 @@ class CertifiedIdentification(Certified):
     When the estimated policy looks good enough, it is played by itself for a while: the returns of
     these fresh episodes bound its value better than the worst case over all that it does. If they
     do not, exploring goes on, and they were not in vain.
+
+    What is costly (how the joint budget is used, reach in all worlds that are possible, policies
+    from below) is looked for anew when episodes have grown by a quarter. In between reach is that
+    of earlier data, which may guide play; before anything is claimed it is computed anew.
     """
 
     range: Range
@@ -213,26 +269,61 @@ class CertifiedIdentification(Certified):
         self.active: Validation | None = None
         self.best: Validation | None = None
         self.wait = FIRST_VALIDATION
+        self.penalty: Penalty | None = None  # how the joint budget is used
+        self.reach: FloatArray | None = None
+        self.searched = 0  # episodes when both were looked for last
 
     @property
     def certificate(self) -> BestPolicyGap:
         """What the data prove now."""
-        if self._known is None or self._known[0] != self.counts.n_episodes:
-            asked = (self.counts, self.structure, self.share, self.range, self.best)
-            self._known = (self.counts.n_episodes, best_policy(*asked))
-        certificate: BestPolicyGap = self._known[1]
-        return certificate
+        return self._found[0]
 
     @property
     def bound(self) -> float:
-        return self.certificate.gap
+        return self._found[2]
+
+    @property
+    def _found(self) -> tuple[BestPolicyGap, Optimism, float]:
+        """(certificate, the policy to play and a guess of V*, what is proved of the gap)."""
+        episodes = self.counts.n_episodes
+        if self._known is None or self._known[0] != episodes:
+            asked = (self.counts, self.structure, self.share, self.range, self.best)
+            self._known = (episodes, self._looked_at(best_policy(*asked)))
+        known: tuple[BestPolicyGap, Optimism, float] = self._known[1]
+        return known
+
+    def _looked_at(self, certificate: BestPolicyGap) -> tuple[BestPolicyGap, Optimism, float]:
+        plain, episodes = certificate.optimism(), self.counts.n_episodes
+        if episodes == 0:
+            return certificate, plain, plain.upper - certificate.candidate[0]
+        least = float(self.range.floors(self.counts.shape.horizon)[0])
+        lower, guess, upper = max(certificate.validated, least), plain, plain.upper
+        renews = episodes >= MILESTONE * self.searched
+        if renews:
+            lower = max(lower, certificate.candidate[0])
+        if certificate.is_joint and episodes >= FIRST_JOINT:
+            if not renews:
+                guess = certificate.optimism(self.penalty, self.reach)
+                renews = guess.upper - lower <= self.epsilon < upper - lower
+            if renews:
+                self.reach = certificate.reach
+                guess = certificate.search(self.penalty)
+                self.penalty, upper = guess.penalty, min(upper, guess.upper)
+        if renews:
+            self.searched = episodes
+        return certificate, min(plain, guess, key=lambda found: found.upper), upper - lower
 
     @property
     def pooled_rewards(self) -> Range | None:
         return self.range if self.structure.same_rewards else None
 
+    def take_apart(self) -> None:
+        super().take_apart()
+        self.reach = self.penalty = None
+        self.searched = 0
+
     def _next_policy(self) -> Policy:
-        return self.certificate.optimistic_policy
+        return self.certificate.policy(self._found[1])
 
     def next_task(self) -> PolicyTask | None:
         if self.done:
@@ -245,18 +336,33 @@ class CertifiedIdentification(Certified):
         if task is not None and self.active is not None:
             task.policy, task.validates = self.active.policy, True
             task.name = f"validation {self.attempts}"
+            if task.counts.payments is not None:
+                task.counts.payments.returns = {}
         return task
 
     def _looks_good(self) -> bool:
-        """Whether the estimated policy would do, if the estimates were right."""
-        if not self.validates or self.counts.n_episodes < self.wait:
+        """Whether validating the estimated policy would be short, were the estimates right.
+
+        A mean of n returns of variance v is bounded within sqrt(2 v level/n) or so.
+        """
+        if not self.validates or self.counts.payments is None:
             return False
-        certificate = self.certificate
-        return certificate.upper - certificate.estimated[0] <= PROMISING * self.epsilon
+        if self.counts.n_episodes < self.wait:
+            return False
+        certificate, guess, _ = self._found
+        room = self.epsilon - (guess.upper - certificate.estimated[0])
+        if room <= 0:
+            return False
+        attempt = self.attempts + 1
+        level = log(attempt * (attempt + 1) / (OF_VALIDATIONS * certificate.delta))
+        level += TYPICAL_REGRET
+        return certificate.length_of_validation(room, level) <= PROMISING * self.counts.n_episodes
 
     def tell(self, task: PolicyTask, episodes: Sequence[Block] = ()) -> bool:
-        if task.validates and self.active is not None:
-            self.active = self.active.and_then(task.played, float(task.counts.reward_sums.sum()))
+        if task.validates and self.active is not None and task.counts.payments is not None:
+            H = self.counts.shape.horizon
+            ends = float(self.range.floors(H)[0]), float(self.range.ceilings(H)[0])
+            self.active = self.active.and_then(task.counts.payments.returns or {}, *ends)
             self._keep_the_better(self.active)
         super().tell(task, episodes)
         if self.active is not None and self.active.episodes > PATIENCE * self.active.first_episode:
@@ -265,10 +371,14 @@ class CertifiedIdentification(Certified):
         return True
 
     def _keep_the_better(self, validation: Validation) -> None:
-        H = self.counts.shape.horizon
-        ends = self.range.floors(H)[0], self.range.ceilings(H)[0], self.certificate.sets.delta
+        least = float(self.range.floors(self.counts.shape.horizon)[0])
+        delta = OF_VALIDATIONS * self.share
         same = self.best is not None and self.best.attempt == validation.attempt
-        if self.best is None or same or validation.lower(*ends) > self.best.lower(*ends):
+        if (
+            self.best is None
+            or same
+            or validation.lower(least, delta) > self.best.lower(least, delta)
+        ):
             self.best = validation
 
     def conclusion(self) -> Conclusion | None:
@@ -276,7 +386,16 @@ class CertifiedIdentification(Certified):
         if not self.counts.n_episodes:
             return None
         lower, policy = self.certificate.candidate
-        return Conclusion(policy, lower, self.certificate.upper)
+        return Conclusion(policy, lower, self.upper)
+
+    @property
+    def upper(self) -> float:
+        """V* is at most this, by what is known now."""
+        certificate = self.certificate
+        upper = certificate.optimism().upper
+        if self.penalty is not None:
+            upper = min(upper, certificate.optimism(self.penalty).upper)
+        return upper
 
     @property
     def policy(self) -> Policy:
@@ -289,11 +408,19 @@ class CertifiedIdentification(Certified):
             "wait": self.wait,
             "active": _as_json(self.active),
             "best": _as_json(self.best),
+            "penalty": None if self.penalty is None else asdict(self.penalty),
+            "reach": None if self.reach is None else self.reach.tolist(),
+            "searched": self.searched,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.attempts, self.wait = state["attempts"], state["wait"]
+        self.searched = state["searched"]
+        if state["penalty"] is not None:
+            self.penalty = Penalty(**state["penalty"])
+        if state["reach"] is not None:
+            self.reach = np.array(state["reach"], dtype=np.float64)
         actions = self.counts.shape.actions
         self.active, self.best = (_from_json(state[name], actions) for name in ("active", "best"))
 
@@ -301,11 +428,13 @@ class CertifiedIdentification(Certified):
 def _as_json(validation: Validation | None) -> dict[str, Any] | None:
     if validation is None:
         return None
-    return {**vars(validation), "policy": validation.policy.to_list()}
+    returns = sorted(validation.returns.items())
+    return {**vars(validation), "policy": validation.policy.to_list(), "returns": returns}
 
 
 def _from_json(content: dict[str, Any] | None, actions: int) -> Validation | None:
     if content is None:
         return None
     policy = Policy.deterministic(np.array(content["policy"], dtype=np.int64), actions)
-    return Validation(**{**content, "policy": policy})
+    returns = {float(value): int(times) for value, times in content["returns"]}
+    return Validation(**{**content, "policy": policy, "returns": returns})

@@ -64,11 +64,11 @@ class ConfidenceSets:
         return log(self.n_rows / self.delta)
 
     @property
-    def _level_of_functions(self) -> float:
-        """A row has one V*_{h+1} for every stage at which it may be used, pooled or not."""
+    def level_of_functions(self) -> float:
+        """A row has one r + V*_{h+1} for every stage at which it may be used, pooled or not."""
         H, S, A = self.counts.shape.hsa
-        functions = S * A * (H - 1) + (1 if self.structure.known_start is None else 0)
-        return log(max(1, functions) / self.delta)
+        functions = S * A * H + (1 if self.structure.known_start is None else 0)
+        return log(functions / self.delta)
 
     @cached_property
     def allowed(self) -> BoolArray:
@@ -94,7 +94,7 @@ class ConfidenceSets:
 
         For functions that were there before the data: V* of the stage after each cell.
         """
-        return _fixed_function(self.counts.table.total, self._level_of_functions)
+        return _fixed_function(self.counts.table.total, self.level_of_functions)
 
     # -------------------------------------------------------------------- first states
 
@@ -118,10 +118,19 @@ class ConfidenceSets:
         """The smallest mean of ``values`` over the first state that the data allow."""
         return -self.highest_start(-values, fixed=False)
 
+    def first_states(self, *, fixed: bool) -> tuple[FloatS, float]:
+        """(chances, radius): the first state is distributed like this, up to a KL of so much."""
+        if self.structure.known_start is not None:
+            return self.structure.known_start, 0.0
+        n = self.counts.n_episodes
+        if n == 0:
+            return np.zeros(self.counts.shape.states), inf
+        return self.counts.starts / n, self._start_threshold(fixed=fixed) / n
+
     def _start_threshold(self, *, fixed: bool) -> float:
         n = self.counts.n_episodes
         if fixed:
-            return float(_fixed_function(np.array([n]), self._level_of_functions)[0])
+            return float(_fixed_function(np.array([n]), self.level_of_functions)[0])
         alpha = 1.0 / self.counts.shape.states
         value = self._level + lgamma(n + 1.0)
         for count in self.counts.starts[self.counts.starts > 0].tolist():

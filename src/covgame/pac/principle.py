@@ -25,7 +25,7 @@ from covgame.flow.active import WellCovered
 from covgame.game.counts import Counts
 from covgame.game.presets import paper_game
 from covgame.mdp import dp
-from covgame.pac.pruning import episodes_of, prune
+from covgame.pac.pruning import prune
 from covgame.pac.tasks import CoverTask, Phased, PhaseReport
 from covgame.targets.target import Target
 from covgame.types import BoolArray, BoolHSA, FloatHSA, Policy, Shape
@@ -201,7 +201,8 @@ class ImplicitElimination(Phased):
 
     def _pruned(self, task: CoverTask, episodes: Sequence[Block]) -> Counts:
         kept = Counts(self.world, pooled=False)
-        for episode in prune(episodes_of(episodes), task.game.target.cell_counts()):
+        played = (one for block in episodes for one in block.episodes())
+        for episode in prune(played, task.game.target.cell_counts()):
             kept.add(episode)
         return kept
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from covgame.episodes import Block, Episode
+from covgame.episodes import Episode
 from covgame.types import FloatHSA, Shape
 
 
@@ -34,18 +34,3 @@ def prune(episodes: Iterable[Episode], target: FloatHSA) -> Iterator[Episode]:
         yield episode
         if still_open == 0:
             return
-
-
-def episodes_of(blocks: Iterable[Block]) -> Iterator[Episode]:
-    """The episodes of recorded blocks, one by one."""
-    for block in blocks:
-        first = 0
-        for length in block.lengths.tolist():
-            steps = slice(first, first + length)
-            yield Episode(
-                block.state[steps],
-                block.action[steps],
-                block.reward[steps],
-                block.next_state[steps],
-            )
-            first += length

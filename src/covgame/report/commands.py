@@ -48,7 +48,7 @@ def _options(run: Run) -> dict[str, Any]:
     """What was asked for, by name."""
     config = run.config()
     options: dict[str, Any] = {"horizon": run.environment.horizon}
-    options |= {key: text for key, text in run.environment.reading.texts().items() if text}
+    options |= {key: text for key, text in run.environment.spec.texts().items() if text}
     for name, field in options_of(type(run.settings)).items():
         if name in ALWAYS or config[name] != field.default:
             options[name] = config[name]

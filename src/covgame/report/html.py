@@ -1,23 +1,32 @@
-"""The page: one file, whose style and script are inside and whose text nobody executes.
+"""The page of a view: one HTML file with its style and script, which needs no network.
 
-All that a run has to say is data. The story is escaped here; the rest is read by the script as JSON
-and put on the page as text. A browser runs only the script whose hash the page names.
+The view is embedded as JSON and put on the page as text by the script. A browser runs only the
+script whose hash the page names. ``page_updates`` rewrites the page of a run while it is played: at
+most every two seconds, and for a small share of the running time. The page reloads itself until the
+run has ended.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import time
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from covgame.errors import BadInput, StorageFailed
 from covgame.plain import as_html
-from covgame.report.content import PageData
+from covgame.report.charts import Trail, point_of
+from covgame.report.runs import page_of
+from covgame.report.view import View, kind_of
 from covgame.storage.files import write_whole
 
 PLAIN_SIZE = 16_000
@@ -28,7 +37,12 @@ KINDS = {
     "explore": "Exploration",
     "identify": "Best policy",
     "audit": "Audit of data",
+    "tests": "State machine tests",
 }
+
+SECONDS_BETWEEN_PAGES = 2.0
+SHARE_OF_TIME = 0.03
+"""Largest share of the running time that writing pages may take."""
 
 NO_SCRIPT = "The pictures and tables of this page are drawn by a script, and it may not run here."
 
@@ -39,7 +53,7 @@ def asset(name: str) -> str:
     return files("covgame.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def page_html(page: PageData, *, reloads: bool = False) -> str:
+def page_html(page: View, *, reloads: bool = False) -> str:
     """The whole file; with ``reloads`` it loads itself again every few seconds."""
     style, script = asset("page.css"), asset("page.js")
     title = f"{page.title}: {KINDS[page.kind].lower()}"
@@ -67,7 +81,7 @@ def page_html(page: PageData, *, reloads: bool = False) -> str:
 """
 
 
-def write_page(page: PageData, path: Path, *, reloads: bool = False) -> Path:
+def write_page(page: View, path: Path, *, reloads: bool = False) -> Path:
     """Write the file, as a whole or not at all."""
     if not path.absolute().parent.is_dir():
         raise BadInput(f"{path}: there is no folder {path.absolute().parent}")
@@ -97,15 +111,71 @@ def _hash(text: str) -> str:
 
 
 def embedded(text: str) -> str:
-    """JSON in a page: whatever strings are in it, none ends the element or is seen as a tag."""
+    """JSON for a page, without characters that HTML gives a meaning; compressed if it is long."""
     if len(text) > PLAIN_SIZE:
         packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
         return json.dumps({"deflate": packed})
-    return harmless(text)
-
-
-def harmless(text: str) -> str:
-    """JSON without characters that HTML gives a meaning."""
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+# ---------------------------------------------------------------------- while it is played
+
+
+class PageUpdates:
+    """Writes the page at the start of a run, and again between its blocks.
+
+    Args:
+        run: The run, before its first block.
+        path: The page.
+        clock: Seconds, for tests.
+
+    Raises:
+        BadInput: The page cannot be written.
+    """
+
+    def __init__(self, run: Any, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path, self.clock, self.trail = path, clock, Trail()
+        self.page = self._look(run)
+        write_page(self.page, self.path, reloads=True)
+        self.due = clock() + SECONDS_BETWEEN_PAGES
+
+    def after_block(self, run: Any) -> None:
+        """Rewrite the page if it is time to; the run goes on if that fails."""
+        began = self.clock()
+        if began < self.due:
+            return
+        self.page = self._look(run)
+        with contextlib.suppress(BadInput):
+            write_page(self.page, self.path, reloads=True)
+        now = self.clock()
+        self.due = now + max(SECONDS_BETWEEN_PAGES, (now - began) / SHARE_OF_TIME)
+
+    def break_off(self) -> None:
+        """Mark the last page as interrupted; the run itself may be in the middle of a step."""
+        with contextlib.suppress(BadInput):
+            write_page(replace(self.page, status="interrupted", tone="open"), self.path)
+
+    def _look(self, run: Any) -> View:
+        if kind_of(run) == "cover":
+            self.trail.add(*point_of(run))
+        return page_of(run, running=True, trail=self.trail)
+
+
+@contextmanager
+def page_updates(run: Any) -> Iterator[Callable[[Any], None]]:
+    """Yields what to call with the run after every block; the caller writes the last page.
+
+    Args:
+        run: The run, before its first block.
+
+    Raises:
+        BadInput: The run has no folder, or the page cannot be written.
+    """
+    updates = PageUpdates(run, run.report_path)
+    try:
+        yield updates.after_block
+    except BaseException:
+        updates.break_off()
+        raise

@@ -14,16 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covgame.arrays import sum_by_index
 from covgame.data.draws import Draws, require_independent
 from covgame.errors import BadInput
 from covgame.failures import Failures
 from covgame.game.counts import Counts
+from covgame.game.excluded_actions import coverable_rows, cut_off_rows
+from covgame.game.presets import default_game
 from covgame.jsonfile import check_content
 from covgame.mdp.families import FAMILIES
 from covgame.notebook import facts_table
-from covgame.pac.assumptions import assumptions_of_claim
+from covgame.pac.assumptions import assumptions_of_claim, assumptions_of_coverage
 from covgame.pac.certified import CertifiedIdentification
 from covgame.pac.error_bounds import (
+    CENTRES,
+    FIRST_OPTIMISM,
+    WEIGHTS,
+    Penalty,
     Range,
     best_policy,
     reward_free,
@@ -31,19 +38,24 @@ from covgame.pac.error_bounds import (
 from covgame.pac.homogeneity import TRUNCATED, difference, share_of
 from covgame.pac.mixtures import Structure
 from covgame.planning import number
-from covgame.runs.algorithms import known_structure
-from covgame.runs.claims import data_hash
-from covgame.runs.given import Given, load_given
-from covgame.runs.opening import load
-from covgame.runs.saving import environment_of
-from covgame.runs.text import assumed_facts
-from covgame.storage.folder import CERTIFICATE, RunFolder
-from covgame.storage.state import counts_from
+from covgame.report.view import assumed
+from covgame.runs.certificates import data_hash
+from covgame.runs.learn import known_structure
+from covgame.runs.prior_data import PriorData, load_prior_data
+from covgame.runs.resume import environment_of, load
+from covgame.storage.folder import CERTIFICATE, TARGET, RunFolder
+from covgame.storage.state import Arrays, counts_from, fitting, target_from
 from covgame.storage.trust import resume_command
-from covgame.types import END, Shape
+from covgame.targets.discovered import Seen, SeenGroups, SeenLabels, SeenTransitions
+from covgame.targets.files import listed_from
+from covgame.targets.moves import PossibleMoves, pair_rows
+from covgame.targets.requests import Listed
+from covgame.targets.resolve import World, resolve_again
+from covgame.targets.target import Target
+from covgame.types import ANY, END, BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.storage.config import CertificateFile, StoredLearn
+    from covgame.storage.config import CertificateFile, StoredCover, StoredLearn
     from covgame.storage.reading import RecordedEpisodes
 
 TOLERANCE = 1e-9
@@ -75,7 +87,7 @@ class Checked:
         ]
         if self.delta is not None:
             facts.append(("wrong", f"with probability {self.delta:g} at most"))
-        return facts + assumed_facts(self.assumptions)
+        return [*facts, *assumed(self.assumptions)]
 
     def _repr_html_(self) -> str:
         return facts_table(self.facts())
@@ -142,7 +154,7 @@ class _Data:
     counts: Counts
     episodes: RecordedEpisodes | None
     unfinished: int = 0  # episodes of a round that was broken off, and is not in the counts
-    given: Sequence[Given] = ()  # what the run started from; it is in the counts
+    given: Sequence[PriorData] = ()  # what the run started from; it is in the counts
 
     @property
     def n_given(self) -> int:
@@ -155,7 +167,9 @@ class _Data:
     def apart(self) -> Counts:
         """All that was seen, stage by stage."""
         assert self.episodes is not None  # noqa: S101 (by counts nobody asks)
-        return _with_given(self.episodes.counts(pooled=False), self.given, last_stage=False)
+        paid = self.counts.payments is not None
+        counts = self.episodes.counts(pooled=False, paid=paid)
+        return _with_given(counts, self.given, last_stage=False)
 
     @classmethod
     def of(
@@ -171,8 +185,9 @@ class _Data:
             from covgame.storage.reading import RecordedEpisodes
 
             episodes = RecordedEpisodes(folder, shape)
-            given = load_given(folder, shape, stage_free=stage_free)
-            counts = episodes.counts(pooled=pooled, stage_free=stage_free)
+            paid = folder.config.get("command") == "identify"
+            given = load_prior_data(folder, shape, stage_free=stage_free, paid=paid)
+            counts = episodes.counts(pooled=pooled, stage_free=stage_free, paid=paid)
             counts = _with_given(counts, given, last_stage=last_stage)
             return cls(counts, episodes, given=given)
         if folder.config.get("play") != "counts":
@@ -187,7 +202,7 @@ class _Data:
         return cls(counts, None, int(arrays.get("part_episodes", 0)))
 
 
-def _with_given(counts: Counts, given: Sequence[Given], *, last_stage: bool) -> Counts:
+def _with_given(counts: Counts, given: Sequence[PriorData], *, last_stage: bool) -> Counts:
     for one in given:
         counts.include(one.counts, last_stage=last_stage)
     return counts
@@ -340,6 +355,11 @@ def _check_flow(folder: RunFolder, counts: Counts) -> None:
     least = visits[:-1].reshape(-1, pairs).sum(axis=0)
     fits = (visits >= 0).all() and counts.starts.sum() == counts.n_episodes
     fits = fits and (visits[0].sum(axis=1) == counts.starts).all()
+    if counts.payments is not None:  # what transitions paid adds up to what cells did
+        row, _, sums = counts.payments.listed()
+        paid = sum_by_index(row % pairs, sums, pairs)
+        earned = counts.reward_sums[:-1].reshape(-1, pairs).sum(axis=0)
+        fits = fits and bool(np.allclose(paid, earned, rtol=1e-9, atol=1e-6))
     if not (fits and (least <= seen).all() and (seen <= most).all()):
         raise BadInput(f"the counts of {folder.path} do not fit together")
 
@@ -347,9 +367,22 @@ def _check_flow(folder: RunFolder, counts: Counts) -> None:
 def _check_reward_free(
     folder: RunFolder, data: _Data, structure: Structure, claimed: CertificateFile
 ) -> Checked:
-    error = reward_free(data.counts, structure, share_of(claimed.delta, claimed.stages)).error
+    certificate = reward_free(data.counts, structure, share_of(claimed.delta, claimed.stages))
+    penalty = _penalty(folder, claimed)
+    error = min(certificate.bound(penalty).error, float(data.counts.shape.horizon))
     _require(folder, "error", error, claimed.numbers.get("error"))
     return _checked(folder, data, claimed, {"error": error})
+
+
+def _penalty(folder: RunFolder, claimed: CertificateFile) -> Penalty | None:
+    """How the claim uses its joint budget; of all mixtures only some are averaged over."""
+    if claimed.penalty is None:
+        return None
+    penalty = Penalty(**claimed.penalty.model_dump())
+    centres = CENTRES if claimed.claim == "reward-free" else [FIRST_OPTIMISM.centre]
+    if penalty.weight not in WEIGHTS or penalty.centre not in centres:
+        raise BadInput(f"the certificate of {folder.path} names a mixture that does not exist")
+    return penalty
 
 
 def _check_best_policy(
@@ -364,7 +397,9 @@ def _check_best_policy(
         raise BadInput(f"the certificate of {folder.path} holds no policy for this world")
     share = share_of(claimed.delta, claimed.stages)
     certificate = best_policy(counts, structure, share, earned)
-    lower, upper = certificate.lower(table.copy()), certificate.upper
+    lower, upper = certificate.lower(table.copy()), certificate.optimism().upper
+    if (penalty := _penalty(folder, claimed)) is not None:
+        upper = min(upper, certificate.optimism(penalty).upper)
     if claimed.validation is not None:
         lower = max(lower, _replayed(folder, data, structure, claimed, earned))
     for name, found in (("gap", upper - lower), ("upper", upper), ("lower", -lower)):
@@ -402,12 +437,12 @@ def _replayed(
     supposed = claimed.stages != "known"
     shape = data.counts.shape
     learner = CertifiedIdentification(
-        Counts(shape, pooled=data.counts.pooled or supposed),
+        Counts(shape, pooled=data.counts.pooled or supposed, paid=True),
         structure,
         claimed.epsilon,
         claimed.delta,
         earned,
-        apart=Counts(shape, pooled=False) if supposed else None,
+        apart=Counts(shape, pooled=False, paid=True) if supposed else None,
     )
     for one in data.given:
         learner.start_from(one.counts, cut_short=one.cut_short)
@@ -417,7 +452,9 @@ def _replayed(
             break
         first = learner.counts.n_episodes - data.n_given
         last = min(first + part.episodes, len(data.episodes))
-        seen = data.episodes.counts(pooled=part.counts.pooled, first=first, last=last)
+        seen = data.episodes.counts(
+            pooled=part.counts.pooled, paid=True, returns=part.validates, first=first, last=last
+        )
         if part.validates and seen.visits[part.policy.probabilities() == 0].any():
             raise BadInput(f"the certificate of {folder.path} names episodes of another policy")
         part.counts.include(seen)
@@ -455,8 +492,10 @@ def _require(folder: RunFolder, what: str, found: float, claimed: float | None) 
 
 
 def _check_coverage(folder: RunFolder) -> Checked:
-    """Whether the files of a run of ``cover`` hold what was asked for."""
-    from covgame.runs.asked_for import required
+    """Whether the data of a run of ``cover`` hold its target.
+
+    The target is made anew from the request and the data; the saved one is only for resuming.
+    """
     from covgame.storage.config import StoredCover
 
     asked = check_content(StoredCover, folder.config, folder.database)
@@ -473,8 +512,7 @@ def _check_coverage(folder: RunFolder) -> Checked:
     if asked.stage_dependent and saved.pooled:
         raise BadInput(f"{folder.path} has pooled stages that its configuration keeps apart")
     data = _Data.of(folder, saved.shape, pooled=saved.pooled, stage_free=saved.stage_free)
-    wanted = required(folder, asked, arrays, data.counts, data.given)
-    target = wanted.target
+    target, transitions, assumptions = _required(folder, asked, arrays, data)
     missing = np.maximum(target.counts - target.collected(data.counts.visits), 0.0)
     if missing.any():
         raise BadInput(
@@ -483,9 +521,138 @@ def _check_coverage(folder: RunFolder) -> Checked:
         )
     _check_result(folder, data)
     numbers: dict[str, Any] = {"rows": len(target), "visits": float(target.counts.sum())}
-    if wanted.transitions is not None:
-        numbers["transitions"] = wanted.transitions
-    return Checked("coverage", data.counts.n_episodes, numbers, wanted.assumptions)
+    if transitions is not None:
+        numbers["transitions"] = transitions
+    return Checked("coverage", data.counts.n_episodes, numbers, assumptions)
+
+
+def _required(
+    folder: RunFolder, asked: StoredCover, arrays: Arrays, data: _Data
+) -> tuple[Target, int | None, Sequence[str]]:
+    """The target of a run, how many transitions it is about (None: it is not), and assumptions."""
+    counts, shape, growing = data.counts, data.counts.shape, asked.growing
+    listed = listed_from(folder.read_document(TARGET), folder.database)
+    left_out = _left_out(folder, asked, arrays)
+    avoided = _avoided(folder, shape)
+    allowed = _allowed(folder, arrays, counts, avoided)
+    moves = None
+    if growing is not None and growing.per == "transition":
+        moves = _possible(folder, listed, arrays, shape)
+    _, labels = folder.load_states() or ([], None)
+    simulated = asked.model is not None or asked.environment.split(":")[0] in FAMILIES
+    world = World(
+        str(folder.path), shape, shows_last_step=not simulated, labels=lambda: labels or []
+    )
+    resolved = resolve_again(growing, listed, world, moves=moves)
+    request, target = resolved.discovered, resolved.target
+    places: BoolArray = np.logical_or.reduce(counts.visits > 0, axis=2)
+    seen = Seen(counts, places, allowed, left_out)
+    if request is None:
+        kept = [tuple(row) not in left_out for row in target.rows.tolist()]
+        target = target.keep(np.array(kept, dtype=np.bool_))
+    elif isinstance(request, SeenGroups):
+        target = _grouped(request, target_from(arrays, shape), seen)
+    else:
+        if isinstance(request, SeenLabels) and (never := request.waiting()):
+            raise BadInput(
+                f"{folder.path} does not cover its target: {never[0][1]!r} never appeared"
+            )
+        target = request.grown(target, seen)
+    if allowed is not None and avoided.any():  # rows that do not need an avoided action
+        target = target.keep(coverable_rows(target, avoided))
+        game = default_game(target, pooled=counts.pooled, allowed=allowed)
+        game.counts, game.collected = counts, target.collected(counts.visits)
+        target = target.keep(~cut_off_rows(game, allowed))
+    transitions = None
+    if isinstance(request, SeenTransitions):
+        transitions = _check_transitions(folder, request, target, counts)
+    open_pairs = np.ones_like(avoided) if allowed is None else allowed | avoided
+    assumptions = assumptions_of_coverage(
+        shape.horizon,
+        left_out=len(left_out),
+        min_reach=asked.min_reach,
+        forbidden=int((~open_pairs).sum()),
+        avoided=int(avoided.sum()),
+        groups=isinstance(request, SeenGroups),
+        possible=transitions is not None and "wanted_transitions" in arrays,
+        given=data.given,
+    )
+    return target, transitions, assumptions
+
+
+def _possible(
+    folder: RunFolder, listed: Listed, arrays: Arrays, shape: Shape
+) -> PossibleMoves | None:
+    """The transitions that a known model has: of every pair that was asked for some."""
+    pairs = [int(s) * shape.actions + int(a) for _, s, a, _ in listed.rows]  # type: ignore[arg-type]
+    if not pairs and "wanted_transitions" not in arrays:
+        return None
+    with fitting():
+        pair, successor = arrays["wanted_transitions"].reshape(-1, 2).T
+    if not np.array_equal(np.unique(pair), np.unique(np.array(pairs, dtype=np.int64))):
+        raise BadInput(f"{folder.path}: its saved state has other transitions than its target")
+    return PossibleMoves(pair, successor, np.ones(len(pair)))
+
+
+def _check_transitions(
+    folder: RunFolder, request: SeenTransitions, target: Target, counts: Counts
+) -> int:
+    """Rows of pairs do not say it by themselves: all transitions of these pairs have visits."""
+    missing = [lacks for _, lacks in request.transitions(target, counts)]
+    if any(missing):
+        raise BadInput(
+            f"{folder.path} does not cover its target: {sum(lacks > 0 for lacks in missing):,} of "
+            f"{len(missing):,} transitions lack visits, {sum(missing):g} in all"
+        )
+    return len(missing)
+
+
+def _grouped(request: SeenGroups, saved: Target, seen: Seen) -> Target:
+    """Groups are a function that only a program has; that every pair was tried can be seen."""
+    groups = saved.keep(saved.of_group)
+    if (groups.counts < request.count).any():
+        raise BadInput(f"the saved state asks for fewer visits of groups than {request.count:g}")
+    rows = pair_rows(saved.shape.actions, seen.pairs)
+    return groups.with_more(saved.shape.states, rows, np.full(len(rows), float(request.tries)))
+
+
+def _left_out(folder: RunFolder, asked: StoredCover, arrays: Arrays) -> set[tuple[int, ...]]:
+    """Rows that ``--min-reach`` has dropped on the way; without it there are none."""
+    with fitting():
+        rows = arrays.get("left_out_rows", np.zeros((0, 3), dtype=np.int64)).reshape(-1, 3)
+    found = {tuple(row) for row in rows.tolist()}
+    if found and not asked.min_reach:
+        raise BadInput(f"{folder.path}: its saved state leaves out rows without --min-reach")
+    older = [row[:3] for row in asked.unreachable if isinstance(row[1], int)]
+    return found | {tuple(ANY if i is None else i for i in row) for row in older}  # type: ignore[misc]
+
+
+def _avoided(folder: RunFolder, shape: Shape) -> BoolArray:
+    """(S, A), actions that have failed and were not taken again, by the notes of failures."""
+    avoided = np.zeros((shape.states, shape.actions), dtype=np.bool_)
+    for failure in folder.load_failures():
+        if failure.then == "avoided":
+            state, action = failure.path[-1] if failure.path else (-1, -1)
+            if not (0 <= state < shape.states and 0 <= action < shape.actions):
+                raise BadInput(f"{folder.database}: its failures are about another environment")
+            avoided[state, action] = True
+    return avoided
+
+
+def _allowed(
+    folder: RunFolder, arrays: Arrays, counts: Counts, avoided: BoolArray
+) -> BoolArray | None:
+    """Which actions there are, where some are forbidden; the data must not show others.
+
+    What was avoided was taken before it failed.
+    """
+    if "allowed" not in arrays:
+        return None
+    with fitting():
+        allowed: BoolArray = arrays["allowed"].astype(np.bool_).reshape(counts.shape.hsa[1:])
+    if counts.visits[:, ~allowed & ~avoided].any():
+        raise BadInput(f"{folder.path}: its saved state forbids actions that the data show")
+    return allowed
 
 
 def _structure(claimed: CertificateFile) -> Structure:

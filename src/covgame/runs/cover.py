@@ -5,31 +5,36 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from covgame.config import CoverConfig
 from covgame.errors import BadInput
-from covgame.game.adversary import Adversary
-from covgame.game.own import Peer
-from covgame.game.planner import Planner
+from covgame.game.growth import Growth, SecondLook
 from covgame.game.presets import configured_game, configured_size
-from covgame.jsonfile import check_content
-from covgame.runs.asking import DEFAULT_TARGET, NO_TARGET, AnyTarget, ask, ask_again
+from covgame.pac.mixtures import rarely_reached
+from covgame.planning import world_of
 from covgame.runs.coverage import Coverage
-from covgame.runs.given import (
-    AnyData,
-    From,
-    count_given,
-    load_given,
-    open_given,
-)
-from covgame.runs.playing import save_answer, to_the_end
-from covgame.runs.refusals import check_can_be_counted, check_can_be_shared, check_has_folder
-from covgame.runs.saving import care_of, create_folder, environment_of, foreign_code
-from covgame.sources.environments import as_environment
+from covgame.runs.loop import save_answer, to_the_end
+from covgame.runs.prior_data import AnyData, DataSource, count_prior_data, open_prior_data
+from covgame.runs.run import create_folder, failure_policy_of
+from covgame.runs.validation import check_can_be_counted, check_can_be_shared, check_has_folder
+from covgame.sources.environments import Environment, as_environment
 from covgame.sources.maps import AnyMap
+from covgame.sources.messages import WorkerPool
+from covgame.sources.source import Source
 from covgame.storage.folder import RunFolder
+from covgame.targets.discovered import SeenLabels
+from covgame.targets.resolve import (
+    DEFAULT_TARGET,
+    NO_TARGET,
+    AnyTarget,
+    Resolved,
+    as_request,
+    is_about_transitions,
+    resolve,
+)
 
 
 def cover(
@@ -107,44 +112,50 @@ def cover(
     check_has_folder(settings, out)
     if target is None:
         _say(NO_TARGET)
-        target = DEFAULT_TARGET
     run = start(
         as_environment(env, horizon, states, actions),
         target,
         settings,
-        From.of(start_from, columns),
+        DataSource.of(start_from, columns),
     )
     if out is not None:
         create_folder(run, out)
-    _say(run.size_words)
-    solved_as_asked(to_the_end(run, progress, report=report))
+    _say(run.size.words(discovers=run.source.discovers_states))
+    to_the_end(run, progress, report=report)
+    compute_exact_bound(run)
     if report and settings.exact_bound:
         run.report()
     return run
 
 
-def solved_as_asked(run: Coverage) -> Coverage:
-    """The run with phi* itself, where that was asked for; it is saved with the answer."""
+def compute_exact_bound(run: Coverage) -> None:
+    """Compute phi* itself if that was asked for; it is saved with the answer."""
     if run.settings.exact_bound and run.min_episodes_is == "lower bound":
         run.solve_exactly()
         save_answer(run)
-    return run
 
 
 def _say(sentence: str | None) -> None:
-    """On standard error, if somebody listens there."""
+    """Write to standard error, if there is one."""
     if sentence is not None:
         with contextlib.suppress(OSError, AttributeError):
             sys.stderr.write(f"covgame: {sentence}\n")
 
 
+def worker_pool_of(settings: CoverConfig) -> WorkerPool | None:
+    """The workers that were asked for."""
+    if not settings.plays_in_team:
+        return None
+    return WorkerPool(settings.workers, settings.engine, settings.address)
+
+
 def start(
     env: Any,
-    target: AnyTarget,
+    target: AnyTarget | None,
     settings: CoverConfig,
-    data: From | None = None,
+    data: DataSource | None = None,
 ) -> Coverage:
-    """A run before its first episode; ``data`` is what others have collected already."""
+    """A run before its first episode; ``data`` has been collected already."""
     environment = as_environment(env)
     check_can_be_shared(environment, settings)
     if settings.play == "counts":
@@ -156,78 +167,52 @@ def start(
     if settings.play == "counts" and data is not None:
         raise BadInput("--from starts from episodes, and --play counts has none; use --play exact")
     source = environment.open(
-        settings.seed, keep_observations=settings.keep_observations, care=care_of(settings)
+        settings.seed,
+        keep_observations=settings.keep_observations,
+        failure_policy=failure_policy_of(settings),
+        workers=worker_pool_of(settings),
     )
-    opened = open_given(data, environment, source)
-    asked = ask(environment, target, settings, source)
-    if opened and asked.growth.needs_stages:
+    opened = open_prior_data(data, environment, source)
+    request, asked = as_request(target), DEFAULT_TARGET if target is None else str(target)
+    if is_about_transitions(request) and settings.play != "exact":
+        raise BadInput("transitions are covered episode by episode; use --play exact")
+    resolved = resolve(request, world_of(environment, source), settings.min_reach)
+    run = new_run(environment, settings, source, resolved, asked)
+    if opened and run.growth.needs_stages:
         from covgame.data.dataset import require_evidence
 
         require_evidence(opened, environment.horizon)
-    model = environment.model
-    how = {
-        "stationary": source.stationary and not asked.growth.needs_stages,
-        "stage_free": asked.growth.stage_free(asked.target),
-    }
-    configured_size(settings, asked.target, **how).require_memory()
-    allowed = model.transitions.allowed if model else None
-    game = configured_game(settings, asked.target, allowed=allowed, **how)
-    run = Coverage(
-        environment, settings, source, game, asked.growth, str(target),
-        never_reached=asked.never_reached,
-    )  # fmt: skip
-    stage_free = game.counts.stage_free
-    run.start_from(count_given(opened, environment, source.shape, stage_free=stage_free))
+    stage_free = run.counts.stage_free
+    run.start_from(count_prior_data(opened, environment, source.shape, stage_free=stage_free))
     return run
 
 
-def reopen(
-    folder: RunFolder,
-    changes: Mapping[str, Any],
-    env: Any = None,
-    planner: Planner | Peer | str | None = None,
-    adversary: Adversary | str | None = None,
-    target: AnyTarget | None = None,
-    *,
-    trust: bool = False,
-) -> Callable[[], Coverage]:
-    """How to begin the run of a folder once more, with its source open."""
-    from covgame.storage.config import StoredCover
-
-    asked = check_content(StoredCover, folder.config, folder.database)
-    code = {} if trust else foreign_code(folder, env=env, planner=planner, adversary=adversary)
-    environment = environment_of(folder, env, code)
-    if not code:
-        planner, adversary = planner or asked.planner, adversary or asked.adversary
-    known = {name: getattr(asked, name) for name in CoverConfig.model_fields}
-    known |= {"planner": planner, "adversary": adversary}
-    settings = CoverConfig(**known).changed(changes)
-    if environment.absent is None:
-        check_can_be_shared(environment, settings)
-    source = environment.open(
-        settings.seed,
-        known=folder.load_states(),
-        keep_observations=settings.keep_observations,
-        care=care_of(settings, folder),
-    )
-    again = ask_again(folder, asked, environment, settings, source, target)
+def new_run(
+    environment: Environment,
+    settings: CoverConfig,
+    source: Source,
+    resolved: Resolved,
+    request: str,
+    folder: RunFolder | None = None,
+) -> Coverage:
+    """A run that has not begun, for a target that was resolved; with ``folder`` once more."""
+    growth, unreachable = Growth(resolved.discovered), resolved.unreachable
+    if settings.min_reach and environment.model is None:
+        growth.rare = partial(rarely_reached, delta=settings.delta, min_reach=settings.min_reach)
+        growth.left_out, unreachable = list(unreachable), []
+    grows = growth.request is not None and not isinstance(growth.request, SeenLabels)
+    if grows and source.discovers_states and not source.is_driven:
+        growth.second_look = SecondLook()  # targets by label look for further states anyway
     model = environment.model
-
-    def begin() -> Coverage:
-        first = again()
-        game = configured_game(
-            settings,
-            first.target,
-            stationary=source.stationary and not first.growth.needs_stages,
-            allowed=model.transitions.allowed if model else None,
-            stage_free=first.growth.stage_free(first.target),
-        )
-        run = Coverage(
-            environment, settings, source, game, first.growth, asked.request,
-            never_reached=first.never_reached, folder=folder,
-        )  # fmt: skip
-        stage_free = game.counts.stage_free
-        run.start_from(load_given(folder, source.shape, stage_free=stage_free))
-        return run
-
-    return begin
+    how = {
+        "stationary": source.stationary and not growth.needs_stages,
+        "stage_free": growth.stage_free(resolved.target),
+    }
+    if folder is None:
+        configured_size(settings, resolved.target, **how).require_memory()
+    allowed = model.transitions.allowed if model else None
+    game = configured_game(settings, resolved.target, allowed=allowed, **how)
+    return Coverage(
+        environment, settings, source, game, growth, request,
+        never_reached=unreachable, folder=folder,
+    )  # fmt: skip

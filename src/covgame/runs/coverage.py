@@ -15,10 +15,9 @@ from covgame.config import CoverConfig
 from covgame.episodes import Block
 from covgame.errors import BadInput, Row
 from covgame.game.counts import Counts, summed_to
+from covgame.game.custom_players import name_of
 from covgame.game.game import Game
-from covgame.game.growing import SeenGroups, SeenLabels, SeenTransitions, Transition, open_rows
 from covgame.game.growth import Growth, SecondLook
-from covgame.game.own import name_of
 from covgame.game.presets import configured_game, configured_size
 from covgame.game.progress import Pace
 from covgame.game.size import Size
@@ -28,14 +27,20 @@ from covgame.pac.assumptions import assumptions_of_coverage
 from covgame.pac.learnt import LearntModel
 from covgame.pac.tasks import CoverTask, Task
 from covgame.planning import episodes
-from covgame.runs import least
-from covgame.runs.given import Given
-from covgame.runs.least import Kind, Least
-from covgame.runs.run import Arrays, Outlook, Run, Source, StopReason
-from covgame.runs.text import coverage_facts, coverage_outlook, coverage_text, missing_html
-from covgame.sources.external import ExternalSource
+from covgame.runs import lower_bound
+from covgame.runs.lower_bound import Kind, LowerBound
+from covgame.runs.prior_data import PriorData
+from covgame.runs.run import Arrays, Run, StopReason
+from covgame.sources.source import Source
 from covgame.storage.folder import TARGET
 from covgame.storage.state import fitting, game_arrays, restore_game, target_from
+from covgame.targets.discovered import (
+    SeenGroups,
+    SeenLabels,
+    SeenTransitions,
+    Transition,
+    open_rows,
+)
 from covgame.targets.moves import moves_target
 from covgame.targets.requests import Listed
 from covgame.targets.target import Target
@@ -59,9 +64,9 @@ class Coverage(Run):
     ONE_TASK = True
 
     def __post_init__(self) -> None:
-        stepped = isinstance(self.source, ExternalSource) and self.environment.model is None
-        self.ways = Ways(self.source.shape.actions) if stepped else None
-        self._compared: dict[tuple[Target, int | None], Least] = {}  # the last only
+        unknown = self.environment.model is None
+        self.ways = Ways(self.source.shape.actions) if unknown else None
+        self._compared: dict[tuple[Target, int | None], LowerBound] = {}  # the last only
         self.steps_before = 0  # steps that were counted, but not kept block by block
         self.steps_kept = 0
         self.pace = Pace(self.game)
@@ -100,8 +105,8 @@ class Coverage(Run):
     def number_of(self, episode: int) -> int:
         return episode - self.n_given
 
-    def start_from(self, given: list[Given]) -> None:
-        """Count what others have collected; only what is still missing will be played."""
+    def start_from(self, given: list[PriorData]) -> None:
+        """Count prior data; only what is still missing will be played."""
         if not given:
             return
         self.given, self.growth.given = given, sum(one.episodes for one in given)
@@ -114,7 +119,7 @@ class Coverage(Run):
 
     @property
     def given_visits(self) -> IntArray:
-        """(H, S, A), or stages added up as in the counts: what was collected by others."""
+        """Visits in prior data: (H, S, A), or (1, S, A) if the counts add up stages."""
         visits = np.zeros_like(self.counts.visits)
         for one in self.given:
             visits[:, : one.visits.shape[1]] += summed_to(len(visits), one.visits)
@@ -127,16 +132,11 @@ class Coverage(Run):
 
     @property
     def size(self) -> Size:
-        """What the game takes of memory, and of time before an episode."""
+        """Memory, and time before an episode."""
         stage_free = self.counts.stage_free
         return configured_size(
             self.settings, self.target, stationary=self.pools_stages, stage_free=stage_free
         )
-
-    @property
-    def size_words(self) -> str | None:
-        """A sentence about it, if there is something to prepare for."""
-        return self.size.words(discovers=self.source.discovers_states)
 
     @property
     def covered(self) -> bool:
@@ -147,7 +147,10 @@ class Coverage(Run):
     def uncovered(self) -> list[tuple[Row, float]]:
         """What is still missing: (row, visits), most first."""
         request = self.growth.request
-        return open_rows(self.game) if request is None else request.uncovered(self.game)
+        game = self.game
+        if request is None:
+            return open_rows(game.target, game.collected)
+        return request.uncovered(game.target, game.collected, game.counts, game.allowed)
 
     @property
     def transitions(self) -> list[tuple[Transition, float]] | None:
@@ -156,7 +159,9 @@ class Coverage(Run):
         None where the target is about something else.
         """
         request = self.growth.request
-        return request.transitions(self.game) if isinstance(request, SeenTransitions) else None
+        if not isinstance(request, SeenTransitions):
+            return None
+        return request.transitions(self.game.target, self.counts)
 
     @property
     def uncovered_transitions(self) -> list[tuple[Transition, float]]:
@@ -189,16 +194,11 @@ class Coverage(Run):
         if allowed is None:
             return None
         masked = ~allowed
-        if isinstance(self.source, ExternalSource) and self.source.masks.avoided:
+        if self.source.masks.avoided:
             masked &= ~self.source.masks.as_array(len(masked))
-        masked = masked[self._reachable_or_seen()]
+        known = self.environment.model is not None
+        masked = masked[self._reachable_states if known else self.counts.visits.any(axis=(0, 2))]
         return (int(masked.sum()), masked.size) if masked.any() else None
-
-    def _reachable_or_seen(self) -> BoolArray:
-        """(S,), the states that the target can be about."""
-        if self.environment.model is not None:
-            return self._reachable_states
-        return np.asarray(self.counts.visits.any(axis=(0, 2)))
 
     @cached_property
     def _reachable_states(self) -> BoolArray:
@@ -207,14 +207,14 @@ class Coverage(Run):
 
     @property
     def is_mapped(self) -> bool:
-        """Whether states are what somebody's map makes of observations."""
-        return self.environment.reading.states is not None
+        """Whether a state map makes states of observations."""
+        return self.environment.spec.states is not None
 
     @property
     def assumptions(self) -> list[str]:
         """What covering rests on that data cannot show; ``certify`` lists the same."""
         request, forbidden, avoided = self.growth.request, 0, 0
-        if isinstance(self.source, ExternalSource) and self.source.masks.avoided:
+        if self.source.masks.avoided:
             avoided = int(self.source.masks.as_array(self.source.shape.states).sum())
         if self.game.allowed is not None:
             forbidden = int((~self.game.allowed).sum()) - avoided
@@ -241,34 +241,34 @@ class Coverage(Run):
 
     @property
     def min_episodes(self) -> float | None:
-        """phi*(target), or a lower bound on it (``min_episodes_is``); None if nobody knows."""
-        return self.least.episodes if self.least else None
+        """phi*(target), or a lower bound on it (``min_episodes_is``); None if it is unknown."""
+        return self.lower_bound.episodes if self.lower_bound else None
 
     @property
     def min_episodes_is(self) -> Kind | None:
-        """``"exact"``, or ``"lower bound"`` where the world is large and nobody asked for more."""
-        return self.least.kind if self.least else None
+        """``"exact"``, or ``"lower bound"`` in a large world without ``exact_bound``."""
+        return self.lower_bound.kind if self.lower_bound else None
 
     @property
-    def least(self) -> Least | None:
+    def lower_bound(self) -> LowerBound | None:
         """The fewest episodes that any method needs; None if the model is unknown."""
         known = self._last_compared()
-        if known or self.environment.model is None or self._too_late_to_ask():
-            return known
+        if known or self.environment.model is None or self.stopped == "interrupted":
+            return known  # after an interruption no linear program is begun
         if self.given and isinstance(self.growth.request, SeenTransitions):
             return None  # what visits of pairs have left of transitions is a matter of chance
         kernel, target = self.environment.model.transitions, self._to_play()
-        known = least.unasked(kernel, target, self.counts.visits, self.n_episodes)
+        known = lower_bound.default_bound(kernel, target, self.counts.visits, self.n_episodes)
         self._compared = {(self.target, None if known.kind == "exact" else self.n_episodes): known}
         return known
 
     def solve_exactly(self) -> None:
         """Have ``min_episodes`` exact, however long that takes: a linear program over all cells."""
         if self.environment.model is not None and self.min_episodes_is == "lower bound":
-            exact = least.exactly(self.environment.model.transitions, self._to_play())
+            exact = lower_bound.exact_bound(self.environment.model.transitions, self._to_play())
             self._compared = {(self.target, None): exact}
 
-    def _last_compared(self) -> Least | None:
+    def _last_compared(self) -> LowerBound | None:
         """What was computed for this target; a lower bound depends on how long was played."""
         asked = [(self.target, None), (self.target, self.n_episodes)]
         return next((self._compared[one] for one in asked if one in self._compared), None)
@@ -280,10 +280,10 @@ class Coverage(Run):
         Only of a run that has covered its target; None also where it would be much work.
         """
         unknown = self.environment.model is None and self.transitions is None
-        if not (unknown and self.covered and self.n_episodes) or self._too_late_to_ask():
+        if not (unknown and self.covered and self.n_episodes) or self.stopped == "interrupted":
             return None
         learnt = replace(self.counts.kernel(), allowed=self.game.allowed)
-        return least.estimated(learnt, self._to_play(), self.counts.visits)
+        return lower_bound.estimated_bound(learnt, self._to_play(), self.counts.visits)
 
     def dearest(self, most: int = 10) -> list[tuple[Row, float]]:
         """What makes it expensive: rows and what their next visit costs, most expensive first.
@@ -291,27 +291,19 @@ class Coverage(Run):
         Empty where phi* is not known, or takes a while and nobody has asked for it.
         """
         exact = self.bound_at_hand is not None and self.min_episodes_is == "exact"
-        return self.least.found.dearest(most) if exact and self.least else []
+        return self.lower_bound.found.dearest(most) if exact and self.lower_bound else []
 
     def _to_play(self) -> Target:
-        """What others have left to be played, all of it where they have collected nothing."""
-        target = self._priced()
+        """The target whose phi* bounds the episodes: without what prior data have collected."""
+        target, request, model = self.target, self.growth.request, self.environment.model
+        if model is not None and isinstance(request, SeenTransitions) and request.wanted:
+            # Of transitions, the visits of pairs that they take on average.
+            kernel, last_step = model.transitions, request.last_step
+            target = moves_target(kernel, request.wanted, request.count, last_step=last_step)
         if not self.given:
             return target
         missing = np.maximum(target.counts - target.collected(self.given_visits), 0.0)
         return target.remainder(missing > 0, missing)
-
-    def _priced(self) -> Target:
-        """The target whose phi* bounds the episodes: of transitions, the visits that they take."""
-        request, model = self.growth.request, self.environment.model
-        if model is None or not isinstance(request, SeenTransitions) or request.wanted is None:
-            return self.target
-        kernel, last_step = model.transitions, request.last_step
-        return moves_target(kernel, request.wanted, request.count, last_step=last_step)
-
-    def _too_late_to_ask(self) -> bool:
-        """Who interrupts a run does not want to wait for a linear program."""
-        return self.stopped == "interrupted"
 
     @property
     def has_bound(self) -> bool:
@@ -329,13 +321,13 @@ class Coverage(Run):
 
     @property
     def bound_at_hand(self) -> float | None:
-        """``min_episodes``, if nobody has to wait for it."""
+        """``min_episodes``, if it is known or quickly computed."""
         return self.min_episodes if not self.is_large or self.has_bound else None
 
     @property
     def is_large(self) -> bool:
         """Whether phi* takes a while."""
-        return least.is_large(self.target.shape)
+        return lower_bound.is_large(self.target.shape)
 
     @property
     def ratio(self) -> float | None:
@@ -346,8 +338,8 @@ class Coverage(Run):
         return ratio if math.isfinite(ratio) else None
 
     def to_dict(self, *, solve: bool = True) -> dict[str, Any]:
-        """The JSON answer of ``covgame cover``; not to ``solve`` is not to wait for any bound."""
-        known = solve or bool(self._compared)
+        """The JSON answer of ``covgame cover``; without ``solve`` no bound is computed for it."""
+        known, masked = solve or bool(self._compared), self.masked_pairs
         answer = {
             "environment": self.environment.name,
             "states": self.n_states,
@@ -364,7 +356,7 @@ class Coverage(Run):
             "ratio": self.ratio if known else None,
             "states_seen": self.states_seen,
             "states_possible": self.states_possible,
-            "action_mask": self._action_mask(),
+            "action_mask": masked and {"excluded": masked[0], "pairs": masked[1]},
             "aliased": [
                 {"state": state, "label": self.names.state(state), "evidence": evidence}
                 for state, evidence in self.aliased
@@ -384,27 +376,6 @@ class Coverage(Run):
         if self.transitions is not None:
             answer["uncovered_transitions"] = [[*move, n] for move, n in self.uncovered_transitions]
         return answer
-
-    def _action_mask(self) -> dict[str, int] | None:
-        masked = self.masked_pairs
-        return None if masked is None else {"excluded": masked[0], "pairs": masked[1]}
-
-    def to_text(self) -> str:
-        return coverage_text(self)
-
-    def facts(self) -> list[tuple[str, str]]:
-        return coverage_facts(self)
-
-    def _further_html(self) -> str:
-        return missing_html(self)
-
-    def outlook(self) -> Outlook:
-        return coverage_outlook(self)
-
-    def _figure(self) -> Any:
-        from covgame.report.runs import coverage_figure
-
-        return coverage_figure(self)
 
     def __repr__(self) -> str:
         state = "covered" if self.covered else f"{len(self.uncovered)} rows open"
@@ -476,24 +447,20 @@ class Coverage(Run):
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         left_out, look = self.growth.left_out, self.growth.second_look
+        request, wanted = self.growth.request, {}
+        if isinstance(request, SeenTransitions) and request.wanted is not None:
+            moves = np.column_stack([request.wanted.pair, request.wanted.successor])
+            wanted = {"wanted_transitions": moves}  # those that a known model has
         return {
             **game_arrays(self.game),
             **self.growth.arrays(),
-            **self._wanted_transitions(),
+            **wanted,
             "left_out_rows": _as_array([row for row, _ in left_out]),
             "left_out_bounds": np.array([bound for _, bound in left_out]),
             "cut_off_rows": _as_array(self.growth.cut),
             **(self.ways.arrays() if self.ways else {}),
             **({"by_chance": np.array(astuple(look))} if look is not None else {}),
         }
-
-    def _wanted_transitions(self) -> dict[str, npt.NDArray[Any]]:
-        """Those that a known model has: rows [pair, next state]."""
-        request = self.growth.request
-        if not isinstance(request, SeenTransitions) or request.wanted is None:
-            return {}
-        wanted = request.wanted
-        return {"wanted_transitions": np.column_stack([wanted.pair, wanted.successor])}
 
     def restore(self, arrays: Arrays) -> None:
         if self.growth.request is not None or self.growth.rare is not None:
@@ -509,26 +476,21 @@ class Coverage(Run):
         self.pace.restart(self.game)
         self.steps_before = int(self.counts.visits.sum())
         self.growth.restore(arrays)
-        if isinstance(self.source, ExternalSource):
-            visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
-            self.source.masks.recall(self.game.allowed, visited)
-            self._avoid_again(self.source)
+        visited = np.flatnonzero(self.counts.visits.any(axis=(0, 2)))
+        self.source.restore(self.game.allowed, visited)
+        if self.source.masks.avoided:
+            self.growth.avoided = self.source.masks.as_array(self.source.shape.states)
         if "left_out_rows" in arrays:
-            self.growth.left_out = _saved_rows(arrays)
+            rows, bounds = arrays["left_out_rows"], arrays.get("left_out_bounds", np.zeros(0))
+            if bounds.shape != (len(rows),):
+                raise BadInput("the saved state does not say which rows were left out")
+            self.growth.left_out = list(zip(_as_rows(rows), bounds.tolist(), strict=True))
         self.growth.cut = _as_rows(arrays.get("cut_off_rows", np.zeros((0, 3), dtype=np.int64)))
         with fitting():
             if self.ways is not None:
                 self.ways.restore(arrays)
             if self.growth.second_look is not None:
                 self.growth.second_look = SecondLook(*map(int, arrays["by_chance"].tolist()))
-
-    def _avoid_again(self, source: ExternalSource) -> None:
-        """What failed and was avoided is not asked for any more."""
-        for failure in source.failures:
-            if failure.then == "avoided":
-                source.avoid(failure)
-        if source.masks.avoided:
-            self.growth.avoided = source.masks.as_array(source.shape.states)
 
 
 def _saved_target(arrays: Arrays, source: Source) -> Target:
@@ -546,14 +508,6 @@ def _saved_target(arrays: Arrays, source: Source) -> Target:
         raise BadInput("the saved state counts states that are not listed")
     shape = Shape(horizon, visits.shape[1], actions)
     return target_from(arrays, shape)
-
-
-def _saved_rows(arrays: Arrays) -> list[tuple[Row, float]]:
-    """The rows that were left out, with their bounds."""
-    rows, bounds = arrays["left_out_rows"], arrays.get("left_out_bounds", np.zeros(0))
-    if bounds.shape != (len(rows),):
-        raise BadInput("the saved state does not say which rows were left out")
-    return list(zip(_as_rows(rows), bounds.tolist(), strict=True))
 
 
 def _as_array(rows: Sequence[Row]) -> npt.NDArray[Any]:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput
 from covgame.mdp.model import TabularMDP
-from covgame.names import Names
 from covgame.runs.run import Run
-from covgame.runs.saving import environment_of
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
-from covgame.storage.folder import NAMES, RunFolder
-from covgame.storage.trust import code_named
 from covgame.targets.requests import called
 from covgame.types import FloatHSA
 
@@ -62,21 +56,3 @@ def rewards(
         raise BadInput("rewards are about a run, an environment or a model")
     shape = of.counts.shape if isinstance(of, Run) else of.shape
     return reward_array(read, shape, lambda: of.names)
-
-
-def names_in(path: str | Path) -> Names:
-    """What the states and actions of a run are called, as far as its folder tells."""
-    folder = RunFolder.open(path)
-    if folder.read_document(NAMES) is not None:
-        return folder.load_names()
-    known = folder.load_states()
-    try:
-        environment = environment_of(folder, code=code_named(folder.config))
-        if environment.model is not None:
-            return environment.model.names
-        source = environment.open(0, known=known)
-        return source.names if isinstance(source, ExternalSource) else Names()
-    except BadInput:
-        if known is None:
-            raise
-        return Names(known[1])  # an environment that only its own program has

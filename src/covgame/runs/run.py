@@ -1,56 +1,48 @@
 """A run: what was asked, what to play next, what was collected, and how it ended.
 
-``cover``, ``explore`` and ``identify`` are one kind of thing: they hand out tasks, one after the
-other, and take what each has brought. Covering has a single task. The loop in ``playing`` plays
-them, the players are chosen in ``players``, and ``saving`` writes down what there is.
+``cover``, ``explore`` and ``identify`` hand out tasks, one after the other, and use the counts of
+each. Covering has a single task. ``loop`` plays them with the engine for the source.
 """
 
 from __future__ import annotations
 
 import hashlib
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy.typing as npt
 
 from covgame.config import RunConfig
-from covgame.episodes import Block
+from covgame.episodes import Block, Episode
 from covgame.errors import BadInput, CovgameError, EnvironmentFailed
-from covgame.failures import Failures
+from covgame.failures import Failure, Failures
 from covgame.game.counts import Counts
 from covgame.names import Names
-from covgame.notebook import facts_table
 from covgame.pac.tasks import Task
-from covgame.players.by_counts import MOST_EPISODES
 from covgame.rng import episode_seed
-from covgame.runs.given import Given
+from covgame.runs.prior_data import PriorData, write_prior_data
+from covgame.sources.counted import MOST_EPISODES
 from covgame.sources.environments import Environment
-from covgame.sources.external import ExternalSource
-from covgame.sources.simulated import SimulatedSource
-from covgame.storage.folder import REPORT, RunFolder
+from covgame.sources.source import Source
+from covgame.sources.stepped import FailurePolicy
+from covgame.storage.folder import MODEL, NAMES, REPORT, RunFolder, fresh_folder, names_text
 from covgame.storage.trust import resume_command
 from covgame.types import BoolArray, Shape
 
 if TYPE_CHECKING:
-    from covgame.storage.reading import RecordedEpisode, RecordedEpisodes
+    from covgame.storage.reading import RecordedEpisodes
+    from covgame.storage.recorder import Recorder
 
-Source = SimulatedSource | ExternalSource
 Arrays = Mapping[str, npt.NDArray[Any]]
 StopReason = Literal["covered", "rule", "unseen", "budget", "interrupted", "failed"]
 
 GIVEN_STREAM = 5
 """The stream of random numbers that gives every set of given data its own seed."""
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """How far a run is, for whoever waits for it."""
-
-    share: float | None  # of the work, None if nobody can tell
-    words: str
 
 
 @dataclass(eq=False)
@@ -63,12 +55,12 @@ class Run(ABC):
     n_tasks: int = field(default=0, kw_only=True)  # finished
     n_before: int = field(default=0, kw_only=True)  # their episodes
     task: Task | None = field(default=None, kw_only=True, repr=False)
-    given: list[Given] = field(default_factory=list, kw_only=True, repr=False)
+    given: list[PriorData] = field(default_factory=list, kw_only=True, repr=False)
     folder: RunFolder | None = field(default=None, kw_only=True, repr=False)
     stopped: StopReason | None = field(default=None, kw_only=True)
     failure: str | None = field(default=None, kw_only=True)  # what the environment did, or the disk
     failed_by: type[CovgameError] = field(default=EnvironmentFailed, kw_only=True, repr=False)
-    notice: str | None = field(default=None, kw_only=True)  # what had to be mended on loading
+    notice: str | None = field(default=None, kw_only=True)  # what had to be repaired on loading
 
     FINISHED: ClassVar[StopReason]  # the reason to stop when all is done
     ONE_TASK: ClassVar[bool] = False  # whatever was recorded belongs to it
@@ -119,22 +111,6 @@ class Run(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The JSON answer."""
 
-    @abstractmethod
-    def to_text(self) -> str:
-        """The run as a page for a terminal."""
-
-    @abstractmethod
-    def facts(self) -> list[tuple[str, str]]:
-        """What there is to say, as (label, value) lines for people."""
-
-    @abstractmethod
-    def outlook(self) -> Outlook:
-        """How far it is, while it is played."""
-
-    @abstractmethod
-    def _figure(self) -> Any:
-        """The run as a matplotlib figure."""
-
     # ------------------------------------------------------------ what some of them have to say
 
     @property
@@ -144,7 +120,7 @@ class Run(ABC):
 
     @property
     def warning(self) -> str | None:
-        """What a person should hear while it is still played."""
+        """A warning while it is played."""
         return None
 
     def keep(self, block: Block) -> None:
@@ -159,14 +135,6 @@ class Run(ABC):
         """Write down what the data prove, when playing has ended for now."""
         return
 
-    def answer(self) -> dict[str, Any]:
-        """What is saved as the result: the JSON answer, as far as it is known at once."""
-        return self.to_dict()
-
-    def _further_html(self) -> str:
-        """What a notebook shows below the facts."""
-        return ""
-
     # -------------------------------------------------------------------------- what all have
 
     @property
@@ -175,9 +143,8 @@ class Run(ABC):
 
         Not all of them need be reachable.
         """
-        if self.environment.model is not None:
-            return self.environment.model.shape.states
-        return self.source.states.possible if isinstance(self.source, ExternalSource) else None
+        model = self.environment.model
+        return model.shape.states if model is not None else self.source.states.possible
 
     @property
     def stream(self) -> int:
@@ -194,7 +161,7 @@ class Run(ABC):
     @property
     def stream_name(self) -> str | None:
         """Names the random numbers of a simulated run; environments record a seed per episode."""
-        if not isinstance(self.source, SimulatedSource):
+        if self.source.model is None:
             return None
         kind = "cover" if self.ONE_TASK else "tasks"
         about = (self.environment.name, self.source.shape.hsa, kind, self.stream)
@@ -206,9 +173,10 @@ class Run(ABC):
         With a ``path`` a file is written, whose ending says the format (svg, png, pdf); without one
         the matplotlib figure is returned, which a notebook shows.
         """
-        from covgame.report.figures import shown_or_saved
+        from covgame.report.figures import shown_or_saved, view_figure
+        from covgame.report.runs import figure_view
 
-        return shown_or_saved(type(self)._figure, self, path)
+        return shown_or_saved(lambda run: view_figure(figure_view(run)), self, path)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the run as one HTML page, which needs no network and no other file.
@@ -229,7 +197,7 @@ class Run(ABC):
             'report.html'
         """
         from covgame.report.html import write_page
-        from covgame.report.run_page import page_of
+        from covgame.report.runs import page_of
 
         return write_page(page_of(self), self.report_path if path is None else Path(path))
 
@@ -240,10 +208,20 @@ class Run(ABC):
             raise BadInput("this run has no folder; say where to write it: run.report(path)")
         return self.folder.path / REPORT
 
-    def _repr_html_(self) -> str:
-        return facts_table(self.facts()) + self._further_html()
+    def to_text(self) -> str:
+        """The run as text for a terminal."""
+        from covgame.report.runs import summary_of
+        from covgame.report.text import as_text
 
-    def episodes(self) -> Iterator[RecordedEpisode]:
+        return as_text(summary_of(self))
+
+    def _repr_html_(self) -> str:
+        from covgame.report.runs import summary_of
+        from covgame.report.text import as_notebook
+
+        return as_notebook(summary_of(self))
+
+    def episodes(self) -> Iterator[Episode]:
         """The recorded episodes, one at a time; no more than a file of them is in memory.
 
         These are the episodes that the run itself has played, without data it started from.
@@ -328,24 +306,21 @@ class Run(ABC):
     def names(self) -> Names:
         """States and actions in the user's words."""
         model = self.environment.model
-        if model is not None:
-            return model.names
-        return self.source.names if isinstance(self.source, ExternalSource) else Names()
+        return model.names if model is not None else self.source.names
 
     @property
     def failures(self) -> Failures:
         """Episodes in which the environment failed."""
-        return self.source.failures if isinstance(self.source, ExternalSource) else Failures()
+        return self.source.failures
 
     @property
     def n_states(self) -> int:
         """How many states there are, or have been seen so far."""
-        source = self.source
-        return source.states.size if isinstance(source, ExternalSource) else source.shape.states
+        return self.source.states.size
 
     @property
     def records(self) -> bool:
-        """Whether anybody looks at single episodes."""
+        """Whether single episodes are recorded or needed."""
         return self.folder is not None or self.needs_episodes
 
     @property
@@ -389,3 +364,83 @@ class Run(ABC):
             self.n_tasks += 1
             self.n_before += task.played
             self.task = None
+
+
+def create_folder(run: Run, out: str | Path | None = None) -> RunFolder:
+    """Create the folder of a run, with all that is needed to resume it."""
+    from covgame.mdp.files import model_text
+
+    environment, source, documents = run.environment, run.source, run.documents()
+    if environment.model is not None and not environment.by_name:
+        documents[MODEL] = model_text(environment.model)
+    names = run.names
+    if source.discovers_states:
+        names = replace(names, states=None)  # the table of states has them
+    if names.known:
+        documents[NAMES] = names_text(names)
+    about: dict[str, Any] = {
+        "environment": environment.name,
+        "horizon": environment.horizon,
+        "model": None if environment.by_name or environment.model is None else MODEL,
+        "by_name": environment.by_name,
+        **environment.spec.texts(),
+    }
+    if source.model is None:
+        about["size"] = {  # enough to read the data where the environment is not at hand
+            "states": None if source.discovers_states else source.states.size,
+            "actions": len(source.actions),
+            "plays": not source.is_driven,
+            "possible": source.states.possible,
+        }
+        about |= source.spaces() if source.keeps_observations else {}
+    given = [one.to_file() for one in run.given]
+    about |= {**run.config(), "stream": run.stream_name, "given": given}
+    config = {**about, "versions": versions()}
+    if out is not None and not str(out):
+        raise BadInput("--out names the folder of a run, and is empty; leave it out, or name one")
+    path = Path(out) if out is not None else fresh_folder(environment.name)
+    keys, states = source.state_keys, None
+    if run.given and keys is not None:
+        states = keys, source.state_labels
+    fill = partial(write_prior_data, given=run.given)
+    run.folder = RunFolder.create(path, config, documents, states, fill)
+    return run.folder
+
+
+def failure_policy_of(settings: RunConfig, folder: RunFolder | None = None) -> FailurePolicy:
+    """What to do when the environment fails, and the failures in the folder of the run."""
+    failures: list[Failure] = []
+    if folder is not None and (failures := folder.load_failures()):
+        from covgame.storage.reading import StepTables
+
+        failures = folder.load_failures(StepTables(folder).n_episodes)
+    return FailurePolicy(
+        settings.on_failure, settings.step_timeout, settings.isolate, Failures(failures)
+    )
+
+
+def recorder_for(run: Run) -> Recorder | None:
+    """What records a run, None if it has no folder."""
+    if run.folder is None:
+        return None
+    from covgame.storage.recorder import CountsRecorder, EpisodeRecorder, SimulatedRecorder
+
+    if run.by_counts:
+        return CountsRecorder(run.folder, run.arrays)
+    horizon = run.source.shape.horizon
+    if run.source.observation_space != run.folder.config.get("observation_space"):
+        raise BadInput(
+            f"{run.folder.path} keeps observations of another space than those that "
+            f"{run.environment.name} shows now"
+        )
+    if run.source.is_replayable:
+        return SimulatedRecorder(run.folder, horizon, run.n_episodes, run.arrays)
+    return EpisodeRecorder(run.folder, horizon, run.n_episodes, run.source, run.arrays)
+
+
+def versions() -> dict[str, str]:
+    """What a run was made with."""
+    from importlib.metadata import version
+
+    libraries = {name: version(name) for name in ("covgame", "numba", "numpy", "pyarrow")}
+    return {"python": platform.python_version(), **libraries}

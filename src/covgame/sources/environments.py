@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import difflib
 import operator
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from covgame.errors import BadInput, UnknownModel
-from covgame.failures import Failures, OnFailure
 from covgame.jsonfile import is_file
 from covgame.mdp.families import FAMILIES, Family
 from covgame.mdp.model import TabularMDP
 from covgame.notebook import facts_table
-from covgame.sources.external import ExternalSource, Opener, Pay
 from covgame.sources.maps import AnyMap, MappedStates
+from covgame.sources.messages import Team, WorkerPool
 from covgame.sources.objects import (
     HANDED_OVER,
-    Reading,
+    StateActionSpec,
     check_playable,
     factory_of,
     has_spaces,
@@ -29,47 +28,26 @@ from covgame.sources.objects import (
     open_world,
 )
 from covgame.sources.simulated import SimulatedSource
-from covgame.sources.states import DiscoveredStates, States
+from covgame.sources.source import Source
+from covgame.sources.states import States
+from covgame.sources.stepped import FailurePolicy, Opener, RewardBounds, SteppedSource
 from covgame.sources.steppers import Stepper, innermost
 
 KnownStates = tuple[list[str], list[str] | None]
 """(keys, labels) of states that were discovered before."""
 
 
-CAN_BE_APART = os.name == "posix"
-"""Whether an environment can play in a process of its own (``sources.isolated``)."""
-
-
-@dataclass(frozen=True)
-class Care:
-    """How to deal with an environment that may fail."""
-
-    on_failure: OnFailure = "stop"
-    seconds: float | None = None  # that a step may take; None: as long as it likes
-    failures: Failures = field(default_factory=Failures)  # those that are known already
-    isolate: bool = False  # step it in a worker process, also without a time limit
-
-    @property
-    def isolates(self) -> bool:
-        """Whether to step it in a worker process: asked for, or it has ended a worker before.
-
-        The latter only where worker processes are possible.
-        """
-        asked = self.isolate or self.seconds is not None
-        return asked or (CAN_BE_APART and self.failures.any_death)
-
-
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """An environment to play. Its model, if known, serves plans and reports, never learners."""
+    """An environment to play. Plans and reports use its model, if known; learners never do."""
 
     name: str
     horizon: int
     model: TabularMDP | None
-    by_name: bool = True  # whether ``make`` finds it again by its name and horizon
+    by_name: bool = True  # whether ``make`` can make it again from its name and horizon
     opener: Opener | None = None  # opens it, if it is played step by step and not simulated
-    reading: Reading = field(default_factory=Reading)  # what counts as a state, which actions
-    absent: str | None = None  # why nobody can play it here, though its data can be read
+    spec: StateActionSpec = field(default_factory=StateActionSpec)
+    absent: str | None = None  # why it cannot be played here, though its data can be read
 
     @property
     def known(self) -> bool:
@@ -87,7 +65,7 @@ class Environment:
         return self.model
 
     def require_playable(self) -> None:
-        """Whether it is here, or only what was recorded of it."""
+        """Refuse an environment of which only the recorded data are here."""
         if self.absent is not None:
             raise BadInput(self.absent)
 
@@ -96,13 +74,23 @@ class Environment:
         seed: int,
         *,
         known: KnownStates | None = None,
-        pay: Pay | None = None,
+        bounds: RewardBounds | None = None,
         most_states: int | None = None,
         keep_observations: bool = False,
-        care: Care | None = None,
-    ) -> SimulatedSource | ExternalSource:
-        """Where its episodes come from; ``known`` are the states that were discovered before."""
-        care = care or Care()
+        failure_policy: FailurePolicy | None = None,
+        workers: WorkerPool | None = None,
+    ) -> Source:
+        """Open the source of its episodes.
+
+        Args:
+            seed: Of the random numbers.
+            known: The states that were discovered before.
+            bounds: What it may pay; an episode that breaks them ends the run.
+            most_states: An upper bound on the states that may be discovered.
+            keep_observations: Keep observations as they are, beside the numbers of states.
+            failure_policy: What to do when it fails.
+            workers: Processes that play several episodes at once.
+        """
         if self.opener is None:
             if keep_observations:
                 raise BadInput(
@@ -110,35 +98,54 @@ class Environment:
                     "leave out --keep-observations"
                 )
             return SimulatedSource(self.require_model("covering"), seed)
-        stepper, states = self.opened()
-        if care.isolates and self.absent is None:
-            stepper, states = self._isolated(care.seconds, stepper, states, keep_observations)
-        if known is not None and isinstance(states, DiscoveredStates):
+        policy = failure_policy or FailurePolicy()
+        stepper, states = self.opener()
+        if policy.isolates and self.absent is None:
+            from covgame.sources.process import isolated
+            from covgame.sources.worker import Recipe
+
+            recipe = Recipe.of(self, keep_observations=keep_observations)
+            stepper, states = isolated(stepper, states, recipe, policy.step_timeout)
+        if known is not None:
             states = states.again(*known)
+        new_team = None
+        if workers is not None:
+            new_team = partial(self._new_team, workers, keep_observations, policy)
         allowed = self.model.transitions.allowed if self.model else None
-        source = ExternalSource(
-            stepper, states, self.horizon, seed,
-            allowed=allowed, pay=pay, most_states=most_states if states.discovered else None,
+        return SteppedSource(
+            stepper,
+            states,
+            self.horizon,
+            seed,
+            allowed=allowed,
+            bounds=bounds,
+            most_states=most_states if states.discovered else None,
             keeps_observations=keep_observations,
-        )  # fmt: skip
-        source.take_care(care.on_failure, care.failures)
-        return source
+            policy=policy,
+            new_team=new_team,
+        )
 
-    def opened(self) -> tuple[Stepper, States]:
-        """How to step it, and how its observations are numbered."""
-        if self.opener is None:
-            raise BadInput(f"{self.name} is simulated from its model")
-        return self.opener()
+    def _new_team(
+        self, workers: WorkerPool, keep_observations: bool, policy: FailurePolicy, actions: int
+    ) -> Team:
+        """Start workers, each with an environment of its own."""
+        from covgame.sources.worker import Recipe
 
-    def _isolated(
-        self, seconds: float | None, stepper: Stepper, states: States, keep: bool
-    ) -> tuple[Stepper, States]:
-        """The same in a process of its own."""
-        from covgame.sources.isolated import isolated, start_of
+        recipe = Recipe.of(
+            self,
+            keep_observations=keep_observations,
+            on_failure=policy.on_failure,
+            step_timeout=policy.step_timeout,
+            isolate=policy.isolate,
+        )
+        if workers.engine == "ray":
+            from covgame.sources.ray import RayTeam, connected
 
-        name = self.name if self.by_name else None
-        start = start_of(name, self.horizon, self.reading.texts(), self.opened)
-        return isolated((stepper, states), start, seconds, raw=keep)
+            ray = connected(workers.address, workers.size)
+            return RayTeam(recipe, workers.size, actions, ray)
+        from covgame.sources.process import LocalTeam
+
+        return LocalTeam(recipe, workers.size, actions)
 
     def __repr__(self) -> str:
         about = repr(self.model) if self.model is not None else "no table"
@@ -186,35 +193,35 @@ def make(
         >>> cg.make("riverswim:states=8").model.shape.hsa  # stages, states, actions
         (20, 8, 2)
     """
-    horizon, reading = _whole(horizon), Reading(states, actions)
+    horizon, spec = _whole(horizon), StateActionSpec(states, actions)
     if isinstance(env, Environment):
         raise BadInput("this is an Environment already; make it once, with all that it needs")
     if isinstance(env, TabularMDP):
-        _check_is_read_plainly("a model", reading)
+        _check_is_read_plainly("a model", spec)
         return _with_model("a model", env, horizon, by_name=False)
     if not isinstance(env, str | Path):
-        return _external(*factory_of(env), horizon, reading)
+        return _external(*factory_of(env), horizon, spec)
     name = str(env)
     kind, colon, rest = name.partition(":")
     if kind == "gym" and colon:
         from covgame.sources.gymnasium_envs import gym_factory
 
-        return _external(name, gym_factory(rest), True, horizon, reading)
+        return _external(name, gym_factory(rest), True, horizon, spec)
     if kind == "py" and colon:
-        return _external(*factory_of(name), horizon, reading)
+        return _external(*factory_of(name), horizon, spec)
     if kind in FAMILIES:
-        _check_is_read_plainly(name, reading)
+        _check_is_read_plainly(name, spec)
         return _make_family(name, FAMILIES[kind], rest, horizon)
     if is_file(name) or name.endswith(".json"):
         from covgame.mdp.files import load_model
 
-        _check_is_read_plainly(name, reading)
+        _check_is_read_plainly(name, spec)
         return _with_model(name, load_model(name), horizon, by_name=False)
     raise BadInput(_no_such_environment(name, kind))
 
 
-def _check_is_read_plainly(name: str, reading: Reading) -> None:
-    if reading != Reading():
+def _check_is_read_plainly(name: str, spec: StateActionSpec) -> None:
+    if spec != StateActionSpec():
         raise BadInput(
             f"{name} has its states and actions already; --states and --actions are "
             "for environments that show observations"
@@ -222,15 +229,15 @@ def _check_is_read_plainly(name: str, reading: Reading) -> None:
 
 
 def _external(
-    name: str, factory: Callable[[], Any], again: bool, horizon: int | None, reading: Reading
+    name: str, factory: Callable[[], Any], again: bool, horizon: int | None, spec: StateActionSpec
 ) -> Environment:
     """An environment that is played step by step; looked at once, so that errors come now."""
     world = factory()
     try:
         check_playable(world)
         stages = horizon_of(world, horizon)
-        _, states = open_world(world, reading)
-        model = _table_of(world, stages) if reading == Reading() else None
+        _, states = open_world(world, spec)
+        model = _table_of(world, stages) if spec == StateActionSpec() else None
     except BadInput as error:
         raise type(error)(f"{name}: {error}") from None
     mapped = states.map.by_name if isinstance(states, MappedStates) else True
@@ -238,9 +245,9 @@ def _external(
     unused = [world]  # making one may take long: the first is not thrown away
 
     def opener() -> tuple[Stepper, States]:
-        return open_world(unused.pop() if unused and again else factory(), reading)
+        return open_world(unused.pop() if unused and again else factory(), spec)
 
-    return Environment(name, stages, model, found, opener, reading)
+    return Environment(name, stages, model, found, opener, spec)
 
 
 def _table_of(world: Any, stages: int) -> TabularMDP | None:
@@ -282,7 +289,11 @@ def _make_family(name: str, family: Family, text: str, horizon: int | None) -> E
         return _with_model(name, family.make(given), horizon)
     said = given.pop("horizon", str(horizon))
     model = family.make(given | {"horizon": str(horizon)})
-    if not said.lstrip("+-").isdigit() or int(said) != horizon:
+    try:
+        agrees = int(said) == horizon
+    except ValueError:  # also of more digits than Python reads
+        agrees = False
+    if not agrees:
         raise BadInput(f"{name} says horizon={said} and --horizon says {horizon}")
     return _with_model(name, model, None)
 

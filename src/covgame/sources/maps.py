@@ -98,7 +98,7 @@ def _parsed(text: str, space: Any) -> Callable[[Any, Any], Any]:
         if not callable(found):
             raise BadInput(f"--states {text}: that is no function")
         return _of_two(found)
-    if kind == "round" and rest.isdigit():
+    if kind == "round" and re.fullmatch("[0-9]{1,3}", rest):
         return lambda observation, _: rounded(observation, int(rest))
     if kind == "keys" and rest:
         names = [name.strip() for name in rest.split(",")]

@@ -1,29 +1,33 @@
-"""Environments that a user has in hand: objects, classes, functions, ``py:module:factory``."""
+"""The user's own environments: objects, classes, functions, ``py:module:factory``."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from covgame.errors import BadInput
 from covgame.imports import PREFIX, find, said
 from covgame.signals import OneProcess
 from covgame.sources.maps import AnyMap, MappedStates, state_map
-from covgame.sources.options import parse_options
 from covgame.sources.states import DiscoveredStates, States
 from covgame.sources.steppers import GymStepper, PlainStepper, Stepper
 
 HANDED_OVER = "(an object)"
-"""Stands behind the name of an environment that no later process can make by itself."""
+"""Follows the name of an environment that only this process has."""
+
+
+PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How an environment is read: what counts as a state, and which actions there are."""
+class StateActionSpec:
+    """What counts as a state of an environment, and which actions there are."""
 
     states: AnyMap | None = None
     actions: str | None = None  # grid:N
@@ -39,19 +43,19 @@ class Reading:
         return int(number)
 
     def texts(self) -> dict[str, str | None]:
-        """As a manifest has them."""
+        """As the configuration of a run has them."""
         if self.states is None or isinstance(self.states, str):
             return {"states": self.states, "actions": self.actions}
         return {"states": state_map(self.states).text, "actions": self.actions}
 
 
 def has_spaces(world: Any) -> bool:
-    """Whether it says what it shows and takes, as Gymnasium's environments do."""
+    """Whether it has observation and action spaces, as Gymnasium's environments do."""
     return hasattr(world, "action_space") and hasattr(world, "observation_space")
 
 
 def factory_of(env: Any) -> tuple[str, Callable[[], Any], bool]:
-    """(name, how to make it, whether that can be done again) of what a user handed over."""
+    """(Name, how to make it, whether it can be made again) of the user's object."""
     if isinstance(env, str):
         return _by_name(env)
     if inspect.isclass(env) or (callable(env) and not _can_be_played(env)):
@@ -106,25 +110,25 @@ def _importable(thing: Any) -> str | None:
     return f"{PREFIX}{module}:{name}" if found is thing else None
 
 
-def open_world(world: Any, reading: Reading) -> tuple[Stepper, States]:
+def open_world(world: Any, spec: StateActionSpec) -> tuple[Stepper, States]:
     """An environment, ready to be played, and how its observations are numbered."""
     if not has_spaces(world):
         stepper: Stepper = PlainStepper(world)
-        return stepper, _numbered(DiscoveredStates(), reading, None, stepper.world)
-    from covgame.sources.spaces import actions_of, states_of
+        return stepper, _numbered(DiscoveredStates(), spec, None, stepper.world)
+    from covgame.sources.gymnasium_envs import actions_of, states_of
 
-    actions = actions_of(world, reading.grid)
+    actions = actions_of(world, spec.grid)
     is_gym = hasattr(world, "unwrapped")
     stepper = GymStepper(world, actions) if is_gym else PlainStepper(world, actions)
     space = world.observation_space
-    plain = DiscoveredStates() if reading.states is not None else states_of(space)
-    return stepper, _numbered(plain, reading, space, stepper.world)
+    plain = DiscoveredStates() if spec.states is not None else states_of(space)
+    return stepper, _numbered(plain, spec, space, stepper.world)
 
 
-def _numbered(plain: States, reading: Reading, space: Any, world: Any) -> States:
-    if reading.states is None:
+def _numbered(plain: States, spec: StateActionSpec, space: Any, world: Any) -> States:
+    if spec.states is None:
         return plain
-    return MappedStates(state_map(reading.states, space), world)
+    return MappedStates(state_map(spec.states, space), world)
 
 
 def horizon_of(world: Any, horizon: int | None) -> int:
@@ -156,3 +160,20 @@ def check_playable(world: Any) -> None:
             "what it returns needs actions: their number, or a list of them (or both "
             "action_space and observation_space)"
         )
+
+
+def parse_options(text: str, query: str) -> dict[str, Any]:
+    """``is_slippery=false&map_name=8x8``: JSON values where they are such, else text."""
+    options: dict[str, Any] = {}
+    for part in filter(None, query.split("&")):
+        key, equals, value = part.partition("=")
+        if not (key and equals):
+            raise BadInput(f"{text}: write options as name=value, not {part!r}")
+        if key in options:
+            raise BadInput(f"{text}: the option {key!r} is given twice")
+        word = unquote(value)
+        try:
+            options[key] = PYTHON_WORDS[word] if word in PYTHON_WORDS else json.loads(word)
+        except ValueError:
+            options[key] = word
+    return options

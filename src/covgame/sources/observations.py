@@ -1,8 +1,7 @@
 """Observations that are kept as they were shown: their space as JSON, and a copy of each.
 
-A space that is written as JSON says all that is needed to store its observations, so that nobody
-who reads a run needs Gymnasium. Whatever has no space, or one that is not known here, is kept as
-text.
+The JSON of a space has all that is needed to store its observations, so that a run can be read
+without Gymnasium. Observations without a space, or of an unknown one, are kept as text.
 """
 
 from __future__ import annotations

@@ -2,76 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from covgame.episodes import LAST, Episode
+from covgame.failures import Failures
 from covgame.game.game import Revise
 from covgame.mdp.model import TabularMDP
+from covgame.names import Names
 from covgame.rng import uniforms
+from covgame.sources.masks import Masks
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
+from covgame.sources.states import CountedStates
+from covgame.sources.steppers import Actions
 from covgame.types import END, FloatArray, Policy, Shape
 
 STREAM = 0
 
 
-@dataclass(frozen=True, eq=False)
-class SimulatedSource:
+class SimulatedSource(Source):
     """Plays episodes of a model; episode i depends on the seed, i and the policy alone."""
 
     model: TabularMDP
-    seed: int = 0
+    is_replayable = True
+
+    def __init__(self, model: TabularMDP, seed: int = 0) -> None:
+        self.model, self.seed = model, seed
+        self.states, self.failures = CountedStates(model.shape.states), Failures()
+        self.masks = Masks(model.shape.actions, model.transitions.allowed)
 
     @property
     def shape(self) -> Shape:
-        """Stages, states and actions."""
         return self.model.shape
 
     @property
-    def repeats(self) -> bool:
-        """What was lost is played again exactly."""
-        return True
-
-    @property
-    def state_keys(self) -> list[str] | None:
-        """None: states are numbered beforehand."""
-        return None
-
-    @property
-    def state_labels(self) -> list[str] | None:
-        """None: the model has its names."""
-        return None
-
-    @property
-    def most_states(self) -> int | None:
-        """None: the model knows its states."""
-        return None
-
-    @property
-    def keeps_observations(self) -> bool:
-        """No: a model shows states and nothing else."""
-        return False
-
-    @property
-    def observation_space(self) -> None:
-        """None: there are no observations."""
-        return
-
-    @property
-    def discovers_states(self) -> bool:
-        """No: states are numbered beforehand."""
-        return False
-
-    @property
     def stationary(self) -> bool:
-        """Whether the model is the same at every stage."""
         return self.model.transitions.stationary
 
+    @property
+    def actions(self) -> Actions:
+        labels = self.model.names.actions
+        return Actions(range(self.shape.actions), None if labels is None else tuple(labels))
+
+    @property
+    def names(self) -> Names:
+        return self.model.names
+
     def seeded(self, seed: int) -> SimulatedSource:
-        """The same model with other episodes."""
         return SimulatedSource(self.model, seed)
 
-    def play(self, policy: Policy, episode: int, revise: Revise | None = None) -> Episode:
+    def play(
+        self,
+        policy: Policy,
+        episode: int,
+        revise: Revise | None = None,
+        observer: EpisodeObserver = UNOBSERVED,
+    ) -> Episode:
         """One episode. Each step uses three numbers: action, successor, reward."""
         H, S, A = self.shape.hsa
         numbers = uniforms(self.seed, STREAM, episode, 1 + 3 * H)
@@ -89,7 +74,9 @@ class SimulatedSource:
                 break
             policy = (revise and revise(h * S * A + row, successor)) or policy
             state = successor
-        return Episode.of_steps(steps)
+        played = Episode.of_steps(steps)
+        observer.on_episode(observer.number_of(episode), played)
+        return played
 
     def _successor(self, h: int, row: int, number: float) -> int:
         kernel = self.model.transitions.stages[h]

@@ -30,6 +30,16 @@ class States(Protocol):
         ...
 
     @property
+    def keys(self) -> list[str] | None:
+        """The observations by number, if states are discovered."""
+        ...
+
+    @property
+    def labels(self) -> list[str] | None:
+        """Their labels."""
+        ...
+
+    @property
     def possible(self) -> int | None:
         """The most states that there can be, None where that is not known."""
         ...
@@ -38,11 +48,16 @@ class States(Protocol):
         """The number of an observation."""
         ...
 
+    def again(self, keys: Sequence[str], labels: Sequence[str] | None) -> States:
+        """The same where these states were discovered before."""
+        ...
+
 
 class CountedStates:
     """Observations that are whole numbers from ``first`` on, as Gymnasium's Discrete has them."""
 
     discovered = False
+    keys = labels = None
 
     def __init__(self, size: int, first: int = 0) -> None:
         self.size, self.first = size, first
@@ -59,6 +74,10 @@ class CountedStates:
                 f"{self.size} states"
             )
         return state
+
+    def again(self, keys: Sequence[str], labels: Sequence[str] | None) -> CountedStates:
+        del keys, labels
+        return self
 
 
 class DiscoveredStates:

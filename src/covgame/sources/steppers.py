@@ -1,12 +1,13 @@
-"""Environments to be played with: Gymnasium's, and plain objects with ``reset`` and ``step``."""
+"""Adapters: Gymnasium environments and plain objects, stepped in one way."""
 
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from covgame.errors import BadInput, EnvironmentFailed
 
@@ -14,7 +15,7 @@ MOST_ACTIONS = 10_000
 
 
 class ProcessDied(EnvironmentFailed):
-    """An environment took its process with it, or had to be killed."""
+    """The process of an environment ended, or had to be killed."""
 
 
 class Step(NamedTuple):
@@ -29,7 +30,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Actions:
-    """The actions of an environment, by number: what it is handed, and what people call it."""
+    """The actions of an environment by number: the values that it takes, and their labels."""
 
     values: Sequence[Any]
     labels: tuple[str, ...] | None = None
@@ -38,76 +39,61 @@ class Actions:
         return len(self.values)
 
 
-class Stepper(Protocol):
-    """An environment to play with."""
+class Stepper(ABC):
+    """An environment that is played step by step, here or in another process."""
 
-    @property
-    def actions(self) -> Actions:
-        """What can be done, by number from 0 on."""
-        ...
+    actions: Actions
+    world: Any  # the environment itself, for state maps that read it
+    spaces: tuple[Any, Any] = (None, None)  # Gymnasium's, of observations and of actions
+    is_driven: bool = False  # episodes are told by a driver; there is nothing to step
 
-    @property
-    def world(self) -> Any:
-        """The environment itself, for whoever looks behind what it shows."""
-        ...
-
-    @property
-    def spaces(self) -> tuple[Any, Any]:
-        """Gymnasium's, of observations and of actions; None where there are none."""
-        ...
-
+    @abstractmethod
     def reset(self, seed: int) -> tuple[Any, Any]:
         """Start an episode: (observation, mask of allowed actions or None)."""
-        ...
 
+    @abstractmethod
     def step(self, action: int) -> Step:
         """Take an action."""
-        ...
+
+    def close(self) -> None:
+        """Release a process; the next reset starts it again."""
+        return
 
 
-class AbsentStepper:
-    """Stands for an environment that is not here: what was recorded of it can be read."""
+class AbsentStepper(Stepper):
+    """Describes an environment that cannot be stepped here; recorded episodes can be read."""
 
     world = None
-    spaces = (None, None)
 
-    def __init__(self, actions: Actions, *, plays: bool = True) -> None:
-        self.actions, self.plays = actions, plays
+    def __init__(
+        self, actions: Actions, why: str = "the environment is not here", *, is_driven: bool = False
+    ) -> None:
+        self.actions, self.why, self.is_driven = actions, why, is_driven
 
     def reset(self, seed: int) -> tuple[Any, Any]:
-        """There is nothing to start."""
-        raise RuntimeError("the environment is not here")
+        raise EnvironmentFailed(self.why)
 
     def step(self, action: int) -> Step:
-        """There is nothing to step."""
-        raise RuntimeError("the environment is not here")
+        raise EnvironmentFailed(self.why)
 
 
 def innermost(env: Any) -> Any:
-    """Without its wrappers; an object may have spaces and be no ``gymnasium.Env``."""
+    """The environment without its wrappers, if it has any."""
     return getattr(env, "unwrapped", env)
 
 
 def spaces_of(env: Any) -> tuple[Any, Any]:
-    """What it shows, and what it takes."""
+    """Observation space and action space."""
     return env.observation_space, env.action_space
 
 
-class GymStepper:
+class GymStepper(Stepper):
     """A Gymnasium environment."""
 
     def __init__(self, env: Any, actions: Actions) -> None:
         self.env, self.actions = env, actions
+        self.world, self.spaces = innermost(env), spaces_of(env)
         self.values = actions.values
-
-    @property
-    def world(self) -> Any:
-        """Without its wrappers."""
-        return innermost(self.env)
-
-    @property
-    def spaces(self) -> tuple[Any, Any]:
-        return spaces_of(self.env)
 
     def reset(self, seed: int) -> tuple[Any, Any]:
         observation, info = self.env.reset(seed=seed)
@@ -118,7 +104,7 @@ class GymStepper:
         return Step(observation, reward, terminated, truncated, info.get("action_mask"))
 
 
-class PlainStepper:
+class PlainStepper(Stepper):
     """An object of one's own with ``reset()``, ``step(action)`` and ``actions``.
 
     ``actions`` is how many there are, or what they are: names, or whatever ``step`` takes.
@@ -159,7 +145,7 @@ class PlainStepper:
 
 
 def plain_actions(said: Any) -> Actions:
-    """How many actions there are, or which."""
+    """Actions from their number, or from a list of them."""
     if isinstance(said, bool) or not (hasattr(said, "__index__") or hasattr(said, "__iter__")):
         raise BadInput(f"its actions are a number or a list, not {said!r}")
     if isinstance(said, str):
@@ -174,7 +160,7 @@ def plain_actions(said: Any) -> Actions:
 
 
 def check_number(actions: Actions) -> Actions:
-    """At least one action, and not more than anybody can try."""
+    """Refuse no actions, and more than ``MOST_ACTIONS``."""
     if not 1 <= len(actions) <= MOST_ACTIONS:
         raise BadInput(
             f"it has {len(actions):,} actions, and covgame plays 1 to {MOST_ACTIONS:,}; "
@@ -184,7 +170,7 @@ def check_number(actions: Actions) -> Actions:
 
 
 def _seeding(reset: Any) -> str:
-    """How a seed is handed over: by name, as the one argument that is asked for, or not at all."""
+    """How ``reset`` takes a seed: by name, as its one required argument, or not at all."""
     try:
         parameters = inspect.signature(reset).parameters.values()
     except (TypeError, ValueError):  # compiled code does not always say

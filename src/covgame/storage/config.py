@@ -130,6 +130,14 @@ class ValidationFile(BaseModel):
     episodes: Positive
 
 
+class PenaltyFile(BaseModel):
+    """How a certificate uses its joint budget."""
+
+    price: Annotated[Number, Field(gt=0)]
+    weight: Number
+    centre: Index
+
+
 class CertificateFile(BaseModel):
     """A certificate of a run of ``explore`` or ``identify``."""
 
@@ -144,6 +152,7 @@ class CertificateFile(BaseModel):
     episodes: Index
     data: Annotated[str, Field(strict=True)]
     numbers: dict[str, Number]
+    penalty: PenaltyFile | None = None
     policy: list[list[Index]] | None = None
     validation: ValidationFile | None = None
     rewards: RewardsFile | None = None

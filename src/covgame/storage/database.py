@@ -48,10 +48,8 @@ SCHEMA = {
         "shape TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL)"
     ),
     "unsealed": (
-        "CREATE TABLE unsealed (episode INTEGER PRIMARY KEY, seed INTEGER, ended_in INTEGER, "
-        "cut_short INTEGER NOT NULL, state BLOB NOT NULL, action BLOB NOT NULL, "
-        "reward BLOB NOT NULL, next_state BLOB NOT NULL, observations BLOB, "
-        "checksum INTEGER NOT NULL)"
+        "CREATE TABLE unsealed (episode INTEGER PRIMARY KEY, steps BLOB NOT NULL, "
+        "observations BLOB, checksum INTEGER NOT NULL)"
     ),
     "sealed": "CREATE TABLE sealed (episodes INTEGER NOT NULL)",
     "writer": "CREATE TABLE writer (token INTEGER NOT NULL, closed INTEGER NOT NULL)",
@@ -94,7 +92,7 @@ def create(path: Path, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
     """Write a new database with these rows by table; it appears whole or not at all."""
     draft = files.draft_of(path)
     try:
-        with _write_errors(path):
+        with _WriteErrors(path):
             connection = sqlite3.connect(draft, isolation_level=None)
             with contextlib.closing(connection):
                 connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -245,17 +243,25 @@ def _read_errors(path: Path) -> Iterator[None]:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-@contextlib.contextmanager
-def _write_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        if _code(error) == sqlite3.SQLITE_ERROR:
-            raise  # a mistake in a statement
+class _WriteErrors:
+    """Raise what SQLite reports while it writes as ``StorageFailed`` or ``BadInput``.
+
+    Not a generator: it is entered several times an episode.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if not isinstance(error, sqlite3.Error) or _code(error) == sqlite3.SQLITE_ERROR:
+            return  # the latter is a mistake in a statement
         if _code(error) in DAMAGED:
-            raise BadInput(f"{path} is damaged ({error}); {RESTORE}") from error
+            raise BadInput(f"{self.path} is damaged ({error}); {RESTORE}") from error
         advice = ADVICE.get(_code(error), "check the disk and its free space")
-        raise StorageFailed(f"{path} cannot be written ({error}): {advice}") from error
+        raise StorageFailed(f"{self.path} cannot be written ({error}): {advice}") from error
 
 
 # -------------------------------------------------------------------------------- writing
@@ -275,14 +281,17 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._errors = _WriteErrors(path)
         self.process = OneProcess()
         self.token = secrets.randbits(62) + 1
         self._connection: sqlite3.Connection | None = None
         self._guard: sqlite3.Connection | None = None
+        self._open_read: sqlite3.Cursor | None = None
         self._commits = 0
         try:
-            with _write_errors(path):
+            with self._errors:
                 self._connection = _connect(path, "rw")
+                self._run = self._connection.execute
                 self._take_over()
                 self._has_log = not is_on_network(path)
                 self._run("COMMIT")
@@ -326,21 +335,31 @@ class Writer:
         self._run(f"PRAGMA busy_timeout={int(1000 * SECONDS_TO_WAIT)}")
         self._run("UPDATE writer SET token=?, closed=0", (self.token,))
 
-    def _run(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
-        assert self._connection is not None  # noqa: S101 (not after close)
-        return self._connection.execute(statement, values)
-
     def _begin(self) -> None:
-        """Begin the next transaction, unless another writer has begun one in between."""
+        """Begin the next transaction, unless another writer has begun one in between.
+
+        With a write-ahead log, a query is kept open from one transaction to the next. SQLite then
+        keeps its read lock, which takes half the system calls of a commit, and refuses to begin if
+        another process has written since.
+        """
         try:
             self._run("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if _code(error) not in BUSY:
                 raise
             raise self._lost() from error
+        if self._open_read is not None:
+            return
         if self._run("SELECT token FROM writer").fetchone() != (self.token,):
             self._run("ROLLBACK")
             raise self._lost()
+        if self._has_log:
+            self._open_read = self._run("SELECT token FROM writer")
+
+    def _end_read(self) -> None:
+        if self._open_read is not None:
+            self._open_read.close()
+            self._open_read = None
 
     def _lost(self) -> StorageFailed:
         return StorageFailed(
@@ -349,30 +368,29 @@ class Writer:
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> None:
         """Run a statement; it takes effect with the next ``commit``."""
-        self.process.check()
-        with _write_errors(self.path):
+        with self._errors:
             self._run(statement, values)
 
     def fetch(self, statement: str) -> list[tuple[Any, ...]]:
         """The rows of a query, what is not committed yet included."""
-        with _write_errors(self.path):
+        with self._errors:
             return self._run(statement).fetchall()
 
     def commit(self, *, durable: bool = False) -> None:
         """End a transaction. If it is ``durable``, it also survives a power cut from now on."""
         self.process.check()
         files.at("commit", self.path)
-        with _write_errors(self.path):
+        with self._errors:
             try:
                 self._run("COMMIT")
                 self._commits += 1
                 if durable or self._commits % COMMITS_PER_CHECKPOINT == 0:
                     self._checkpoint()
+                self._begin()
             except BaseException:
                 self._rollback()
-                raise
-            finally:
                 self._begin_again()
+                raise
         files.at("after commit", self.path)
 
     def _checkpoint(self) -> None:
@@ -382,6 +400,7 @@ class Writer:
         """
         if not self._has_log:
             return
+        self._end_read()
         if self._guard is None:
             self._guard = _connect(self.path, "rw")
         self._guard.execute("BEGIN IMMEDIATE")
@@ -396,11 +415,12 @@ class Writer:
 
     def rollback(self) -> None:
         """Undo the statements since the last ``commit``."""
-        with _write_errors(self.path):
+        with self._errors:
             self._rollback()
             self._begin_again()
 
     def _rollback(self) -> None:
+        self._end_read()
         if self._connection is not None and self._connection.in_transaction:
             self._connection.rollback()
 
@@ -430,6 +450,7 @@ class Writer:
 
     def _disconnect(self) -> None:
         self._close_guard()
+        self._end_read()
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()

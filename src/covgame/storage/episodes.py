@@ -7,12 +7,14 @@ the same bytes.
 from __future__ import annotations
 
 import io
+import os
 import re
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from covgame.episodes import Block, Episode, as_block
+from covgame.episodes import Block, Episode
 from covgame.errors import BadInput
 from covgame.memory import require_bytes
 from covgame.storage.files import inside, make_folder, remove, write_whole
@@ -49,6 +51,14 @@ OBSERVATION, FINAL_OBSERVATION = "observation", "final_observation"
 OBSERVATIONS = (OBSERVATION, FINAL_OBSERVATION)
 FURTHER = ("seed", *OBSERVATIONS)
 """Columns that runs have on environments that are played step by step."""
+
+UNSEALED_HEADER = struct.Struct("<qq")
+"""The seed of an unsealed episode, and 1 if it terminated, 0 otherwise.
+
+Then follow its columns: state, action, next_state (int64) and reward (float64).
+"""
+BYTES_PER_UNSEALED_STEP = 4 * 8
+NO_SEED = -1
 
 BYTES_PER_STEP = 4 * 64
 """What reading a step takes: its columns, a copy, and what is made of them."""
@@ -153,22 +163,20 @@ def open_shard(folder: Path, number: int, first: int, end: int) -> pa.Table:
 
 def as_table(block: Block) -> pa.Table:
     """The steps of a block with their episode and stage."""
-    last = np.cumsum(block.lengths) - 1
+    last = block.last
     episode = block.first_episode + np.arange(len(block))
     stage = np.arange(len(block.state)) - np.repeat(last + 1 - block.lengths, block.lengths)
-    terminated = block.next_state == END
+    terminated = np.zeros(len(block.state), dtype=np.bool_)
+    terminated[last] = block.has_terminated
     truncated = np.zeros(len(block.state), dtype=np.bool_)
     truncated[last] = ~terminated[last]
-    next_state = np.maximum(block.next_state, END)
-    if block.ended_in is not None:
-        next_state[last] = np.where(terminated[last], block.ended_in, next_state[last])
     columns: list[npt.NDArray[np.generic]] = [
         np.repeat(episode, block.lengths),
         stage.astype(np.int32),
         block.state,
         block.action.astype(np.int32),
         block.reward,
-        next_state,
+        np.maximum(block.next_state, END),
         terminated,
         truncated,
     ]
@@ -204,10 +212,16 @@ def table_of_columns(columns: Mapping[str, npt.NDArray[np.generic]]) -> pa.Table
     return table
 
 
+def open_file(path: Path, mode: Literal["r", "w"] = "r") -> pa.OSFile:
+    """Open a file for Arrow, which refuses names that are not UTF-8 as text."""
+    return pa.OSFile(os.fsencode(path), mode)
+
+
 def read_shard(path: Path, *, observations: bool = True) -> pa.Table:
     """The steps of a shard; its pages are compared with their checksums."""
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with open_file(path) as opened:
+            file = pq.ParquetFile(opened, page_checksum_verification=True)
             _check_rows(path, file.metadata)
             wanted = [
                 name for name in file.schema_arrow.names if observations or name not in OBSERVATIONS
@@ -255,27 +269,22 @@ def unsealed_row(number: int, episode: Episode, keeping: Keeping | None) -> tupl
     observations = None
     if keeping is not None and episode.observations is not None:
         last = np.array([len(episode) - 1])
-        columns = keeping.columns([episode.observations], last)
+        kept = keeping.columns([episode.observations], last)
         sink = pa.BufferOutputStream()
-        table = pa.table(list(columns), names=list(OBSERVATIONS))
+        table = pa.table(list(kept), names=list(OBSERVATIONS))
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
         observations = sink.getvalue().to_pybytes()
-    values = number, episode.seed, episode.ended_in, int(episode.cut_short)
-    blobs = (
-        episode.state.data, episode.action.data, episode.reward.data, episode.next_state.data,
-        observations,
-    )  # fmt: skip
-    return *values, *blobs, _checksum(values, blobs)
+    seed = NO_SEED if episode.seed is None else episode.seed
+    columns = episode.state, episode.action, episode.next_state, episode.reward
+    header = UNSEALED_HEADER.pack(seed, episode.terminated)
+    steps = b"".join((header, *(one.data for one in columns)))
+    return number, steps, observations, _checksum(number, steps, observations)
 
 
-def _checksum(values: Sequence[int | None], blobs: Sequence[Any]) -> int:
+def _checksum(number: int, steps: bytes, observations: bytes | None) -> int:
     """SQLite does not notice changed bytes in the columns of a row."""
-    numbers = [None if value is None else int(value) for value in values]
-    checksum = zlib.crc32(repr(numbers).encode())
-    for blob in blobs:
-        checksum = zlib.crc32(blob or b"", checksum)
-    return checksum
+    return zlib.crc32(observations or b"", zlib.crc32(steps, number))
 
 
 def unsealed_table(rows: Sequence[tuple[Any, ...]], path: Path) -> pa.Table:
@@ -287,20 +296,38 @@ def unsealed_table(rows: Sequence[tuple[Any, ...]], path: Path) -> pa.Table:
 
 
 def _unsealed_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    episodes: list[Episode] = []
+    first = rows[0][0]
     kept = []
-    for number, seed, ended_in, cut_short, *columns, observations, checksum in rows:
-        if checksum != _checksum((number, seed, ended_in, cut_short), (*columns, observations)):
-            raise ValueError(f"episode {number} has another checksum")
-        state, action, _, next_state = (np.frombuffer(one, "<i8") for one in columns)
-        reward = np.frombuffer(columns[2], "<f8")
-        if number != rows[0][0] + len(episodes) or not len(state):
+    for expected, (number, steps, observations, checksum) in enumerate(rows, first):
+        if number != expected or len(steps) < UNSEALED_HEADER.size + BYTES_PER_UNSEALED_STEP:
             raise ValueError(f"episode {number} is out of order or empty")
-        further = {"cut_short": bool(cut_short), "seed": seed}
-        episodes.append(Episode(state, action, reward, next_state, ended_in, **further))
+        if checksum != _checksum(number, steps, observations):
+            raise ValueError(f"episode {number} has another checksum")
         if observations is not None:
             kept.append(pa.ipc.open_stream(observations).read_all())
-    table = as_table(as_block(rows[0][0], episodes))
+    sizes = np.array([len(steps) for _, steps, _, _ in rows])
+    lengths, rest = np.divmod(sizes - UNSEALED_HEADER.size, BYTES_PER_UNSEALED_STEP)
+    if rest.any():
+        raise ValueError("columns of different lengths")
+    numbers = np.frombuffer(b"".join([steps for _, steps, _, _ in rows]), "<i8")
+    begin = np.cumsum(sizes // 8) - sizes // 8
+    # A column of an episode begins 2 numbers and the columns before it after the episode does.
+    stage = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    state, action, next_state, reward = (
+        numbers[np.repeat(begin + 2 + place * lengths, lengths) + stage] for place in range(4)
+    )
+    seeds = numbers[begin]
+    block = Block(
+        first,
+        lengths,
+        state,
+        action,
+        reward.view("<f8"),
+        next_state,
+        terminated=numbers[begin + 1] != 0,
+        seeds=None if (seeds == NO_SEED).any() else seeds,
+    )
+    table = as_table(block)
     if kept:
         together = pa.concat_tables(kept)
         for name in OBSERVATIONS:
@@ -311,7 +338,8 @@ def _unsealed_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 def episode_range(path: Path) -> tuple[int, int]:
     """The numbers of the first and the last episode of a shard, as its footer says."""
     try:
-        about = pq.read_metadata(path)
+        with open_file(path) as file:
+            about = pq.read_metadata(file)
         column = about.schema.names.index("episode")
         groups = [about.row_group(i).column(column).statistics for i in range(about.num_row_groups)]
         known = [one for one in groups if one is not None and one.has_min_max]

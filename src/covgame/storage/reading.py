@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from covgame.episodes import LAST, Episode
+from covgame.episodes import Episode
 from covgame.errors import BadInput
 from covgame.game.counts import Counts
 from covgame.names import Names
@@ -34,63 +34,12 @@ from covgame.storage.episodes import (
 )
 from covgame.storage.folder import RunFolder
 from covgame.storage.observations import Space, arrow_type, joined, one_by_one, values_of
-from covgame.types import END, BoolArray, FloatArray, IntArray, Shape
+from covgame.types import END, BoolArray, IntArray, Shape
 
 PARQUET = ".parquet"
 
 Columns = dict[str, Any]
 """Steps by the names of their columns, as arrays."""
-
-
-@dataclass(frozen=True, eq=False)
-class RecordedEpisode:
-    """One episode of a run, as it was recorded."""
-
-    number: int
-    state: IntArray  # (steps,)
-    action: IntArray  # (steps,)
-    reward: FloatArray  # (steps,)
-    next_state: IntArray  # (steps,); -1 after the last step if a model shows nothing there
-    terminated: bool  # whether a state ended it
-    truncated: bool  # whether time did
-    seed: int | None = None  # what the environment was reset with, where there is one
-    observations: Sequence[Any] | None = None  # one more than steps, if they were kept
-    names: Names = field(default_factory=Names, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.state)
-
-    @property
-    def states(self) -> list[str]:
-        """What the states are called, in which actions were taken."""
-        return [self.names.state(state) for state in self.state.tolist()]
-
-    @property
-    def actions(self) -> list[str]:
-        """What the actions are called."""
-        return [self.names.action(action) for action in self.action.tolist()]
-
-    @property
-    def total_reward(self) -> float:
-        """What all steps paid together."""
-        return float(self.reward.sum())
-
-    def as_counted(self, horizon: int) -> Episode:
-        """The episode as a learner sees it: over where nobody gets any further.
-
-        If something cut it short before the last stage, it is over for a learner, whatever state
-        was shown.
-        """
-        successor, shown = self.next_state.copy(), int(self.next_state[-1])
-        cut_short = self.truncated and len(self) < horizon
-        ended_in = None
-        if self.terminated or cut_short:
-            ended_in, successor[-1] = None if shown == END else shown, END
-        elif shown == END:
-            successor[-1] = LAST
-        return Episode(
-            self.state, self.action, self.reward, successor, ended_in, cut_short, self.seed
-        )
 
 
 @dataclass(frozen=True)
@@ -267,8 +216,8 @@ class RecordedEpisodes:
         for table in self.tables(first, last):
             yield _columns(table)
 
-    def recorded(self, *, observations: bool = True) -> Iterator[RecordedEpisode]:
-        """One after the other, as they were recorded."""
+    def recorded(self, *, observations: bool = True) -> Iterator[Episode]:
+        """One after the other; no more than a shard of them is in memory."""
         for table in self.tables(observations=observations):
             steps = _columns(table)
             seeds = table["seed"] if "seed" in table.column_names else None
@@ -277,17 +226,18 @@ class RecordedEpisodes:
             shown = self._observations(table, starts, stops)
             for begin, stop, seen in zip(starts.tolist(), stops.tolist(), shown, strict=False):
                 place = slice(begin, stop)
-                yield RecordedEpisode(
-                    int(steps["episode"][begin]),
+                truncated = bool(steps["truncated"][stop - 1])
+                yield Episode(
                     steps["state"][place],
                     steps["action"][place].astype(np.int64),
                     steps["reward"][place],
                     steps["next_state"][place],
-                    bool(steps["terminated"][stop - 1]),
-                    bool(steps["truncated"][stop - 1]),
-                    None if seeds is None else seeds[begin].as_py(),
-                    seen,
-                    self.names,
+                    terminated=bool(steps["terminated"][stop - 1]),
+                    cut_short=truncated and stop - begin < self.shape.horizon,
+                    seed=None if seeds is None else seeds[begin].as_py(),
+                    observations=seen,
+                    number=int(steps["episode"][begin]),
+                    names=self.names,
                 )
 
     def _observations(
@@ -307,9 +257,7 @@ class RecordedEpisodes:
             following += is_there
 
     def __iter__(self) -> Iterator[Episode]:
-        """One after the other, as a learner counts them."""
-        recorded = self.recorded(observations=False)
-        return (one.as_counted(self.shape.horizon) for one in recorded)
+        return self.recorded(observations=False)
 
     def _check_observations(self, path: Path, table: pa.Table) -> None:
         """Both columns or none, of the type that their space has, and none missing on the way."""
@@ -396,10 +344,19 @@ class RecordedEpisodes:
         return True
 
     def counts(
-        self, *, pooled: bool, stage_free: bool = False, first: int = 0, last: int | None = None
+        self,
+        *,
+        pooled: bool,
+        stage_free: bool = False,
+        paid: bool = False,
+        returns: bool = False,
+        first: int = 0,
+        last: int | None = None,
     ) -> Counts:
         """What a learner counts of the episodes ``first`` to ``last`` - 1."""
-        counts = Counts(self.shape, pooled=pooled, stage_free=stage_free)
+        counts = Counts(self.shape, pooled=pooled, stage_free=stage_free, paid=paid)
+        if counts.payments is not None and returns:
+            counts.payments.returns = {}
         for steps in self.steps(first, last):
             counts.add_steps(steps)
         return counts

@@ -31,7 +31,7 @@ SECONDS_PER_CHECKPOINT = 5.0
 SHARE_OF_TIME = 20
 """The state of a game is saved again after at least so many times what saving it took."""
 
-INSERT_EPISODE = "INSERT INTO unsealed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_EPISODE = "INSERT INTO unsealed VALUES (?, ?, ?, ?)"
 
 ToSave = Callable[[], Mapping[str, npt.NDArray[Any]]]
 """Returns the state of the game."""
@@ -39,11 +39,6 @@ ToSave = Callable[[], Mapping[str, npt.NDArray[Any]]]
 
 class Source(Protocol):
     """What a recorder needs to know of the source of the episodes."""
-
-    @property
-    def repeats(self) -> bool:
-        """Whether lost episodes can be played again, fast and exactly as they were."""
-        ...
 
     @property
     def state_keys(self) -> list[str] | None:
@@ -192,7 +187,6 @@ class EpisodeRecorder:
     def note(self, number: int, episode: Episode) -> None:
         """Record an episode when it ends, with the states discovered in it."""
         row = unsealed_row(number, episode, self.keeping)
-        named = len(self.source.state_keys or ())
         try:
             self._add_states()
             self.writer.execute(INSERT_EPISODE, row)
@@ -200,7 +194,7 @@ class EpisodeRecorder:
         except BaseException:
             self._rollback()
             raise
-        self.n_named, self.n_recorded = named, number + 1
+        self.n_recorded = number + 1
 
     def _rollback(self) -> None:
         self.writer.rollback()
@@ -216,12 +210,13 @@ class EpisodeRecorder:
     def _add_states(self) -> None:
         keys = self.source.state_keys
         if keys is not None and len(keys) > self.n_named:
+            n_states = len(keys)
             add_states(self.writer, self.n_named, keys, self.source.state_labels)
+            self.n_named = n_states
 
     def set_aside(self, failure: Failure) -> None:
         """Record an episode that failed; one that counts is committed with the episode."""
         self._add_states()
-        self.n_named = len(self.source.state_keys or ())
         text = json.dumps(failure.to_dict())
         self.writer.execute("INSERT INTO failures VALUES (NULL, ?)", (text,))
         if failure.then == "set aside":
@@ -266,7 +261,6 @@ class EpisodeRecorder:
     def checkpoint(self) -> None:
         """Save the state of the game."""
         self._add_states()
-        self.n_named = len(self.source.state_keys or ())
         self.checkpoints.save()
 
     def close(self, *, whole: bool) -> None:

@@ -26,7 +26,7 @@ def counts_arrays(counts: Counts) -> dict[str, npt.NDArray[Any]]:
     ``visits`` and ``reward_sums`` are (H, S, A), or (1, S, A) where visits of a large world are
     added up over its ``horizon`` stages; ``transitions`` lists [row, successor, count],
     where a row is a cell (h S + s) A + a, or a pair s A + a if stages are ``pooled``; -1 ends an
-    episode.
+    episode. ``paid`` is what was earned with each of these transitions, in the same order.
     """
     arrays = {
         "episodes": np.array(counts.n_episodes),
@@ -40,6 +40,12 @@ def counts_arrays(counts: Counts) -> dict[str, npt.NDArray[Any]]:
     }
     if counts.pool is not None:
         arrays["pool_transitions"] = _listed(counts.pool)
+    if counts.payments is not None:
+        row, successor, _ = counts.table.listed(0, len(counts.table))
+        arrays["paid"] = counts.payments.of(row, successor)
+        if counts.payments.returns is not None:
+            returns = sorted(counts.payments.returns.items())
+            arrays["returns"] = np.array(returns, dtype=np.float64).reshape(-1, 2)
     if counts.stage_free:
         arrays["horizon"] = np.array(counts.shape.horizon)
     return arrays
@@ -137,6 +143,12 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
         _fill(counts.table, arrays["transitions"], counts.shape.states)
         if counts.pool is not None:
             _fill(counts.pool, arrays["pool_transitions"], counts.shape.states)
+        if counts.payments is not None:
+            row, successor, _ = arrays["transitions"].reshape(-1, 3).T
+            counts.payments.add(row, successor, arrays["paid"])
+            if "returns" in arrays:
+                returns = arrays["returns"].reshape(-1, 2).tolist()
+                counts.payments.returns = {value: int(times) for value, times in returns}
 
 
 def shape_of(arrays: Arrays) -> Shape:
@@ -151,7 +163,8 @@ def counts_from(arrays: Arrays) -> Counts:
     with fitting():
         shape, stage_free = shape_of(arrays), "horizon" in arrays
         pooled, borrowing = bool(arrays["pooled"]), "pool_transitions" in arrays
-    counts = Counts(shape, pooled=pooled, borrowing=borrowing, stage_free=stage_free)
+    paid = "paid" in arrays
+    counts = Counts(shape, pooled=pooled, borrowing=borrowing, stage_free=stage_free, paid=paid)
     restore_counts(counts, arrays)
     return counts
 

@@ -1,8 +1,9 @@
-"""Transitions (state, action, next state) as something to be covered."""
+"""Transitions (state, action, next state) as a target: which can happen, which were seen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -10,7 +11,18 @@ from covgame.errors import BadInput
 from covgame.mdp import dp
 from covgame.mdp.transitions import Transitions
 from covgame.targets.target import Target
-from covgame.types import ANY, FloatArray, IntArray
+from covgame.types import ANY, FloatArray, IntArray, Shape
+
+
+class TransitionCounts(Protocol):
+    """What was counted so far; ``covgame.game.counts.Counts`` is one."""
+
+    shape: Shape
+    visits: IntArray  # (H, S, A), or (1, S, A) if stages are added up
+
+    def transitions(self) -> tuple[IntArray, IntArray, IntArray]:
+        """(row, next state, times); a row is a cell, or a pair if stages are pooled."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +32,40 @@ class PossibleMoves:
     pair: IntArray  # (moves,), s A + a
     successor: IntArray  # (moves,)
     probability: FloatArray  # (moves,), the largest over the stages
+
+    def of_pairs(self, pairs: IntArray) -> PossibleMoves:
+        """Those of some pairs only."""
+        kept = np.isin(self.pair, pairs)
+        return PossibleMoves(self.pair[kept], self.successor[kept], self.probability[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """How often transitions were seen, sorted by pair and next state."""
+
+    pair: IntArray  # (moves,), s A + a
+    successor: IntArray  # (moves,)
+    times: IntArray  # (moves,)
+
+    @classmethod
+    def of(cls, counts: TransitionCounts, wanted: PossibleMoves | None = None) -> Moves:
+        """All that were seen at any stage; or those that are ``wanted``, seen or not."""
+        row, successor, times = counts.transitions()
+        pairs, width = counts.shape.pairs, counts.shape.states + 1
+        key, place = np.unique((row % pairs) * width + successor + 1, return_inverse=True)
+        total = np.bincount(place, times, minlength=len(key)).astype(np.int64)
+        if wanted is not None:
+            asked = wanted.pair * width + wanted.successor + 1
+            at = np.minimum(np.searchsorted(key, asked), max(len(key) - 1, 0))
+            seen = key[at] == asked if len(key) else np.zeros(len(asked), dtype=np.bool_)
+            total = np.where(seen, total[at] if len(key) else 0, 0)
+            key = asked
+        return cls(key // width, key % width - 1, total)
+
+    def missing(self, count: float) -> FloatArray:
+        """The visits that each lacks."""
+        missing: FloatArray = np.maximum(count - self.times.astype(np.float64), 0.0)
+        return missing
 
 
 def possible_moves(transitions: Transitions, *, last_step: bool = False) -> PossibleMoves:
@@ -49,7 +95,7 @@ def possible_moves(transitions: Transitions, *, last_step: bool = False) -> Poss
 
 
 def check_has_moves(horizon: int, *, last_step: bool) -> None:
-    """Where episodes have one step and its end is not shown, there is nothing to cover."""
+    """Episodes of one step whose next state is not shown have no transitions."""
     if horizon == 1 and not last_step:
         raise BadInput("episodes of one step show no transitions; ask for uniform:N/pair")
 

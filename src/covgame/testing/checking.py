@@ -11,13 +11,13 @@ from typing import Any
 from covgame.config import CoverConfig
 from covgame.runs.cover import start
 from covgame.runs.coverage import Coverage
-from covgame.runs.playing import play
+from covgame.runs.loop import play
 from covgame.sources.environments import make
 from covgame.targets.requests import uniform
-from covgame.testing.asked import Asked, OnFailure, asked_of
-from covgame.testing.choosing import machine_of
+from covgame.testing.machines import shortened
+from covgame.testing.options import OnFailure, TestOptions, options_of
 from covgame.testing.outcome import Outcome, outcome_of
-from covgame.testing.world import World
+from covgame.testing.world import World, machine_of
 
 listeners: list[Callable[[Outcome], None]] = []
 """Who is told how tests went, whatever their verdict."""
@@ -53,37 +53,38 @@ def check_transitions(machine: Any, seed: int | None = None) -> Outcome:
         Exception: Whatever the machine raises, made short, with the rules that lead there.
     """
     __tracebackhide__ = True
-    asked, seed = asked_of(machine), Session.seed if seed is None else seed
+    options, seed = options_of(machine), Session.seed if seed is None else seed
     if seed is not None:
-        asked = replace(asked, seed=seed)
-    runs = machine_of(machine, asked)
-    runs.try_known(asked.seed)
-    world = World(runs, asked.steps)
-    run, stopped = _play(world, asked)
-    outcome = outcome_of(run, world, asked, stopped)
+        options = replace(options, seed=seed)
+    runs = machine_of(machine, options)
+    runs.try_known(options.seed)
+    world = World(runs, options.steps)
+    run, stopped = _play(world, options)
+    found = list(world.found.values())[: 1 if options.on_failure == "stop" else None]
+    found = [shortened(runs, one) for one in found]  # in the order in which they came up
+    outcome = outcome_of(run, world, options, stopped, found)
     for tell in tuple(listeners):
         tell(outcome)
-    if world.found:
-        found = list(world.found.values())  # in the order in which they came up
-        runs.hand_back(found[:1] if asked.on_failure == "stop" else found, asked.seed)
+    if found:
+        runs.hand_back(found, options.seed)
     if run.failure:
         raise run.failed_by(run.failure)
     for note in outcome.notes:
         warnings.warn(f"{outcome.name}: {note}", CoverWarning, stacklevel=2)
     if not outcome.covered:
-        _say_short(outcome, asked)
+        _say_short(outcome, options)
     return outcome
 
 
-def _play(world: World, asked: Asked) -> tuple[Coverage, str]:
+def _play(world: World, options: TestOptions) -> tuple[Coverage, str]:
     """Play a run out: the run, and why it stopped."""
-    on_failure: OnFailure = "avoid" if asked.on_failure == "avoid" else "record"
-    settings = CoverConfig(seed=asked.seed, max_episodes=asked.budget, on_failure=on_failure)
-    run = start(make(world), uniform(asked.visits, "transition"), settings)
-    until = None if asked.seconds is None else time.monotonic() + asked.seconds
+    on_failure: OnFailure = "avoid" if options.on_failure == "avoid" else "record"
+    settings = CoverConfig(seed=options.seed, max_episodes=options.budget, on_failure=on_failure)
+    run = start(make(world), uniform(options.visits, "transition"), settings)
+    until = None if options.seconds is None else time.monotonic() + options.seconds
     try:
         for _ in play(run):
-            if world.found and asked.on_failure == "stop":
+            if world.found and options.on_failure == "stop":
                 return run, "failed"
             if until is not None and time.monotonic() > until and not run.done:
                 return run, "time"
@@ -94,17 +95,17 @@ def _play(world: World, asked: Asked) -> tuple[Coverage, str]:
     return run, run.stopped or "budget"
 
 
-def _say_short(outcome: Outcome, asked: Asked) -> None:
+def _say_short(outcome: Outcome, options: TestOptions) -> None:
     __tracebackhide__ = True
     advice = f"{outcome.sequences:,} sequences are spent; raise the budget or ask for fewer visits"
     if outcome.stopped == "time":
-        advice = f"{asked.seconds:g} s are spent; allow more, or ask for fewer visits"
+        advice = f"{options.seconds:g} s are spent; allow more, or ask for fewer visits"
     message = "\n".join(
         [
             f'{outcome.line()}. {advice}, or say when_short="warn". Missing:',
             *(f"  {line}" for line in outcome.lacking()),
         ]
     )
-    if asked.when_short == "fail":
+    if options.when_short == "fail":
         raise NotCovered(message)
     warnings.warn(message, CoverWarning, stacklevel=3)

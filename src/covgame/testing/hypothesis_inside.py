@@ -1,6 +1,6 @@
-"""All that is used of Hypothesis beyond its public interface, in one place.
+"""All internals of Hypothesis that are used.
 
-Hypothesis has no public way to run a state machine with somebody else choosing the rules. What is
+Hypothesis has no public way to run a state machine whose rules are chosen from outside. What is
 needed for it, and since when Hypothesis has it as it is used here (6.138, August 2025):
 
 - ``ConjectureData(random=..., prefix=...)`` makes the choices of one run, and lists them;

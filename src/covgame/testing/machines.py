@@ -1,11 +1,13 @@
-"""What a machine is here, whoever wrote it: rules that may be run, and a state that people name."""
+"""Interfaces of state machines, and how a failing sequence is shortened."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from covgame.errors import BadInput
 
 STATE_METHOD = "covgame_state"
 
@@ -14,6 +16,11 @@ StateMap = Callable[[Any], Any]
 
 Place = tuple[str, str, int]
 """Where an error came up: its type, the file and the line. Errors at one place are one bug."""
+
+Item = TypeVar("Item")
+
+MOST_TRIES = 2_000
+SMALL = 6
 
 
 class GaveUp(Exception):
@@ -28,8 +35,8 @@ class OpenSequence(Protocol):
         ...
 
     @property
-    def evidence(self) -> Any:
-        """What it takes to do the same again."""
+    def steps(self) -> list[Any]:
+        """What was run so far, as ``again`` takes it; the last one may have failed."""
         ...
 
     def allowed(self) -> list[bool]:
@@ -38,6 +45,10 @@ class OpenSequence(Protocol):
 
     def run(self, rule: int) -> None:
         """Run one; raises what the system under test raises, or ``GaveUp``."""
+        ...
+
+    def again(self, step: Any) -> bool:
+        """Run a step of this or another sequence as it was run there, if it is allowed."""
         ...
 
     def state(self) -> Any:
@@ -54,9 +65,12 @@ class Found:
     """A sequence that fails."""
 
     rules: tuple[str, ...]  # the last one failed; none at all: it failed before the first
+    where: str  # the state and the rule
+    times: int  # sequences that failed at this place
     seed: int
     error: BaseException
-    evidence: Any
+    steps: Sequence[Any]  # what it takes to do the same again
+    is_reproducible: bool = True
 
 
 class Machine(Protocol):
@@ -64,7 +78,7 @@ class Machine(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name."""
         ...
 
     @property
@@ -72,8 +86,12 @@ class Machine(Protocol):
         """The names of its rules."""
         ...
 
-    def begin(self, seed: int) -> OpenSequence:
-        """A sequence on a fresh machine, not started yet."""
+    def begin(self, seed: int, steps: Sequence[Any] = ()) -> OpenSequence:
+        """A sequence on a fresh machine, not started yet; ``steps`` will be run again."""
+        ...
+
+    def rules_of(self, steps: Sequence[Any]) -> tuple[str, ...]:
+        """The names of the rules that are run in these steps."""
         ...
 
     def try_known(self, seed: int) -> None:
@@ -81,8 +99,20 @@ class Machine(Protocol):
         ...
 
     def hand_back(self, found: Sequence[Found], seed: int) -> NoReturn:
-        """Make failing sequences short, and raise their errors with what leads to them."""
+        """Raise the errors of failing sequences, with the rules that lead to them."""
         ...
+
+
+def states_of(machine: type, states: StateMap | None) -> StateMap:
+    """What counts as a state: the function that was handed over, or the machine's own method."""
+    found: StateMap | None = states or getattr(machine, STATE_METHOD, None)
+    if not callable(found):
+        raise BadInput(
+            f"{machine.__name__} does not say what counts as a state; give it a method "
+            f"{STATE_METHOD}(self) that returns the few things that matter, such as "
+            "(self.status, self.failures > 0)"
+        )
+    return found
 
 
 def place_of(error: BaseException) -> Place:
@@ -93,3 +123,75 @@ def place_of(error: BaseException) -> Place:
     while at.tb_next is not None:
         at = at.tb_next
     return type(error).__qualname__, at.tb_frame.f_code.co_filename, at.tb_lineno
+
+
+def shortened(machine: Machine, found: Found) -> Found:
+    """The same failure with the steps that it needs."""
+    place = place_of(found.error)
+    failing: list[tuple[list[Any], BaseException]] = []
+
+    def fails(steps: list[Any]) -> bool:
+        sequence = machine.begin(found.seed, steps)
+        error = _error_of(sequence, steps)
+        if error is None or place_of(error) != place:
+            return False
+        failing[:] = [(sequence.steps, error)]
+        return True
+
+    shortest(list(found.steps), fails)
+    if not failing:
+        return replace(found, is_reproducible=False)
+    ((steps, error),) = failing
+    return replace(found, rules=machine.rules_of(steps), steps=steps, error=error)
+
+
+def _error_of(sequence: OpenSequence, steps: Sequence[Any]) -> BaseException | None:
+    """What these steps raise."""
+    try:
+        sequence.start()
+        for step in steps:
+            if not sequence.again(step):
+                break
+        sequence.close()
+    except KeyboardInterrupt:
+        raise
+    except GaveUp:
+        return None
+    except BaseException as error:
+        close_after_failure(sequence)
+        return error
+    return None
+
+
+def close_after_failure(sequence: OpenSequence) -> None:
+    """Tear down; what goes wrong now is a consequence of the failure."""
+    try:
+        sequence.close()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: S110
+        pass
+
+
+def shortest(items: list[Item], fails: Callable[[list[Item]], bool]) -> list[Item]:
+    """Leave out pieces, large ones first, as long as the rest fails.
+
+    In the end no piece of up to ``SMALL`` neighbours is too much, unless that took too many tries.
+    Nothing is left out if ``items`` do not fail themselves.
+    """
+    tries, before = 0, None
+    if not fails(items):
+        return items
+    while items != before and tries < MOST_TRIES:
+        before = items
+        halves = [len(items) >> k for k in range(1, 30) if len(items) >> k > SMALL]
+        for size in (*halves, *range(min(SMALL, len(items)), 0, -1)):
+            first = 0
+            while first + size <= len(items) and tries < MOST_TRIES:
+                without = items[:first] + items[first + size :]
+                tries += 1
+                if fails(without):
+                    items = without
+                else:
+                    first += 1
+    return items

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from covgame.game.growing import Moves
+from covgame.imports import said
+from covgame.mdp.transitions import Transitions
 from covgame.planning import number
 from covgame.runs.coverage import Coverage
-from covgame.testing.asked import Asked
-from covgame.testing.prices import most_visits
+from covgame.targets.moves import Moves
+from covgame.testing.machines import Found
+from covgame.testing.options import TestOptions
 from covgame.testing.world import World
-from covgame.types import END
+from covgame.types import END, FloatArray, IntArray
 
 MOST_PRICES = 2_000
 """Of so many pairs of state and rule it is worked out what one more visit costs."""
 
+MOST_ENTRIES = 2_000_000
+"""Numbers in memory at once, at most."""
+
 SHOWN = 5
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""In the representation of an object; another one in each run."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,7 @@ class Seen:
     rule: str
     led_to: str | None
     times: int
-    price: float | None = None  # sequences that one more visit takes about; None: nobody knows
+    price: float | None = None  # sequences for one more visit, about; None: unknown
 
     def __str__(self) -> str:
         return f"{self.state} / {self.rule} -> {self.led_to or 'the end'}"
@@ -38,7 +48,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Failed:
-    """A rule that failed in a state, and the shortest way there."""
+    """A line of code at which sequences failed, and the rules that lead there."""
 
     where: str
     error: str
@@ -96,15 +106,8 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Outcome:
-        """From ``to_dict``, also after a journey between processes."""
-        lists = {name: tuple(map(tuple, content[name])) for name in ("states", "rules", "untried")}
-        texts = {name: tuple(content[name]) for name in ("never_allowed", "notes")}
-        transitions = tuple(Seen(**one) for one in content["transitions"])
-        failures = tuple(
-            Failed(**{**one, "path": tuple(one["path"])}) for one in content["failures"]
-        )
-        known = {**lists, **texts, "transitions": transitions, "failures": failures}
-        return cls(**{**content, **known})
+        """From ``to_dict``, also when it was sent between processes."""
+        return TypeAdapter(cls).validate_python(content)
 
 
 def _price(price: float | None) -> str:
@@ -113,7 +116,9 @@ def _price(price: float | None) -> str:
     return f", one more takes about {number(float(f'{price:.2g}'))} sequences"
 
 
-def outcome_of(run: Coverage, world: World, asked: Asked, stopped: str) -> Outcome:
+def outcome_of(
+    run: Coverage, world: World, options: TestOptions, stopped: str, found: Sequence[Found]
+) -> Outcome:
     """What a run has seen."""
     names, visits = run.names, run.counts.visits.sum(axis=0)
     states = range(run.n_states)
@@ -123,8 +128,8 @@ def outcome_of(run: Coverage, world: World, asked: Asked, stopped: str) -> Outco
     missing = stopped != "covered"
     return Outcome(
         name=world.machine.name,
-        visits=asked.visits,
-        seed=asked.seed,
+        visits=options.visits,
+        seed=options.seed,
         sequences=run.n_episodes,
         steps=int(visits.sum()),
         covered=not missing,
@@ -138,7 +143,10 @@ def outcome_of(run: Coverage, world: World, asked: Asked, stopped: str) -> Outco
         never_allowed=tuple(
             name for name, ever in zip(world.actions, world.ever_allowed, strict=True) if not ever
         ),
-        failures=tuple(_failures(run)),
+        failures=tuple(
+            Failed(one.where, ADDRESS.sub("", said(one.error)), one.times, one.rules)
+            for one in found
+        ),
         notes=tuple(_notes(run)),
     )
 
@@ -160,14 +168,6 @@ def _transitions(run: Coverage) -> Iterator[Seen]:
         yield Seen(names.state(state), names.action(action), led_to, times, price)
 
 
-def _failures(run: Coverage) -> Iterator[Failed]:
-    names = run.names
-    for one, times in run.failures.distinct():
-        path = tuple(names.action(action) for _, action in one.path)
-        where = names.describe((None, *one.path[-1])) if one.path else "set-up"
-        yield Failed(where, one.error, times, path)
-
-
 def _notes(run: Coverage) -> Iterator[str]:
     named = [run.names.state(state) for state, _ in run.aliased]
     if named:
@@ -181,3 +181,23 @@ def _notes(run: Coverage) -> Iterator[str]:
             "most steps lead to states never seen before, so that this will hardly end: have "
             "covgame_state return less"
         )
+
+
+def most_visits(transitions: Transitions, pairs: IntArray) -> FloatArray:
+    """For each pair (s*A + a): how often an episode visits it at most, in expectation.
+
+    max_pi E[sum_h 1{(s_h, a_h) = pair}], by backward induction for many pairs side by side.
+    """
+    _, states, actions = transitions.shape.hsa
+    width = max(1, MOST_ENTRIES // max(len(transitions.next_state), transitions.shape.pairs, 1))
+    visits = np.zeros(len(pairs))
+    for first in range(0, len(pairs), width):
+        part = pairs[first : first + width]
+        wanted = np.zeros((states * actions, len(part)))
+        wanted[part, np.arange(len(part))] = 1.0
+        values = np.zeros((states, len(part)))
+        for kernel in reversed(transitions.stages):
+            best = wanted + kernel.expect(values)
+            values = best.reshape(states, actions, -1).max(axis=1)
+        visits[first : first + width] = transitions.initial @ values
+    return visits

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
 from covgame.errors import BadInput
-from covgame.testing.machines import Found, Place, StateMap, place_of
-from covgame.testing.shrinking import shortest
+from covgame.testing.machines import Found, StateMap, states_of
 
 ACTION, ALWAYS = "__covgame_action__", "__covgame_always__"
 
@@ -81,7 +80,7 @@ class PlainSequence:
     def __init__(self, machine: PlainMachine, seed: int) -> None:
         self.machine, self.seed = machine, seed
         self.object: Any = None
-        self.evidence: list[Step] = []
+        self.steps: list[Step] = []
 
     def start(self) -> None:
         self.object = self.machine.implementation()
@@ -94,12 +93,18 @@ class PlainSequence:
         return [bool(when(self.object)) for when in self.machine.whens]
 
     def run(self, rule: int) -> None:
-        self.again((rule, len(self.evidence)))
+        self._do((rule, len(self.steps)))
 
-    def again(self, step: Step) -> None:
-        """Do a step of this or another sequence with the random numbers that it had there."""
+    def again(self, step: Step) -> bool:
+        if not self.allowed()[step[0]]:
+            return False
+        self._do(step)
+        return True
+
+    def _do(self, step: Step) -> None:
+        """With the random numbers that the step had when it was first run."""
         rule, number = step
-        self.evidence.append(step)
+        self.steps.append(step)
         method = getattr(self.object, self.machine.rules[rule])
         method(*([Random(f"{self.seed} {number}")] if takes_one(method) else []))
         self._check()
@@ -120,62 +125,52 @@ class PlainSequence:
 class PlainMachine:
     """A class with ``@action`` methods; every sequence gets a fresh object, reset if it can be."""
 
-    def __init__(self, machine: type, states: StateMap) -> None:
-        self.name, self.implementation, self.states = machine.__name__, machine, states
+    def __init__(self, machine: type, states: StateMap | None) -> None:
+        self.name, self.implementation = machine.__name__, machine
         self.rules: Sequence[str] = marked(machine, ACTION)
+        if not self.rules:
+            raise BadInput(
+                f"{self.name} has nothing to run: derive it from Hypothesis's "
+                "RuleBasedStateMachine and give it rules, or decorate methods of it with "
+                "covgame.testing.action"
+            )
+        self.states = states_of(machine, states)
         self.checks = marked(machine, ALWAYS)
         self.whens = [getattr(getattr(machine, name), ACTION) for name in self.rules]
 
-    def begin(self, seed: int) -> PlainSequence:
+    def begin(self, seed: int, steps: Sequence[Step] = ()) -> PlainSequence:
+        del steps
         return PlainSequence(self, seed)
+
+    def rules_of(self, steps: Sequence[Step]) -> tuple[str, ...]:
+        return tuple(self.rules[rule] for rule, _ in steps)
 
     def try_known(self, seed: int) -> None:
         """Nothing is remembered."""
 
     def hand_back(self, found: Sequence[Found], seed: int) -> NoReturn:
-        """Leave out what is not needed, and say what is left as Hypothesis would."""
+        """Print the sequences as Hypothesis does."""
         __tracebackhide__ = True
         del seed
-        errors = [self._shortened(one) for one in found]
+        errors = [self._explained(one) for one in found]
         if len(errors) == 1:
             raise errors[0]
         raise BaseExceptionGroup(f"{self.name} fails in {len(errors)} ways", errors)
 
-    def _shortened(self, found: Found) -> BaseException:
-        place = place_of(found.error)
-        steps = shortest(list(found.evidence), lambda some: self._fails(found.seed, some, place))
-        error = self._fails(found.seed, steps, place)
-        if error is None:
+    def _explained(self, found: Found) -> BaseException:
+        if not found.is_reproducible:
             found.error.add_note(
                 "The same actions once more did not fail: this depends on more than them. "
                 f"Actions: {', '.join(found.rules)}"
             )
             return found.error
-        error.add_note("\n".join(["Failing sequence:", *self._lines(steps)]))
-        return error.with_traceback(_without_ours(error.__traceback__))
-
-    def _lines(self, steps: Sequence[Step]) -> list[str]:
-        return [f"state = {self.name}()", *(f"state.{self.rules[rule]}()" for rule, _ in steps)]
-
-    def _fails(self, seed: int, steps: Sequence[Step], place: Place) -> BaseException | None:
-        """The error at that place that these steps lead to, if they do."""
-        sequence = self.begin(seed)
-        try:
-            sequence.start()
-            for step in steps:
-                if not sequence.allowed()[step[0]]:
-                    break
-                sequence.again(step)
-            sequence.close()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            return error if place_of(error) == place else None
-        return None
+        lines = [f"state = {self.name}()", *(f"state.{rule}()" for rule in found.rules)]
+        found.error.add_note("\n".join(["Failing sequence:", *lines]))
+        return found.error.with_traceback(_without_ours(found.error.__traceback__))
 
 
 def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback from where the code of others begins."""
+    """A traceback from where the code under test begins."""
     at = traceback
     while at is not None and at.tb_frame.f_globals.get("__package__") == __package__:
         at = at.tb_next
@@ -190,13 +185,3 @@ def takes_one(method: Any) -> bool:
         if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
     ]
     return len(asked) == 1
-
-
-def check_has_actions(machine: type) -> None:
-    """There is something to do."""
-    if not marked(machine, ACTION):
-        raise BadInput(
-            f"{machine.__name__} has nothing to run: derive it from Hypothesis's "
-            "RuleBasedStateMachine and give it rules, or decorate methods of it with "
-            "covgame.testing.action"
-        )

@@ -1,19 +1,32 @@
-"""A machine as an environment: rules are its actions, and a sequence is an episode."""
+"""A state machine as an environment: rules are its actions, and a sequence is an episode."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from typing import Any
 
-from covgame.errors import EnvironmentFailed, PremiseBroken
+from covgame.errors import BadInput, EnvironmentFailed, PremiseBroken
 from covgame.imports import said
+from covgame.names import label_of
 from covgame.rng import episode_seed
 from covgame.sources.states import as_hashable
-from covgame.testing.machines import Found, GaveUp, Machine, OpenSequence, Place, place_of
+from covgame.testing.machines import (
+    Found,
+    GaveUp,
+    Machine,
+    OpenSequence,
+    Place,
+    StateMap,
+    close_after_failure,
+    place_of,
+)
+from covgame.testing.options import TestOptions
 
 Shown = tuple[Any, float, bool, bool, dict[str, Any]]
 
 TRIES = 100
-"""How often a sequence is set up before nobody believes any more that it can be."""
+"""Attempts to set up a sequence."""
 
 ANOTHER_TRY = 5
 """The stream of random numbers that gives every attempt its own seed."""
@@ -45,22 +58,19 @@ class World:
             try:
                 sequence.start()
             except GaveUp:
-                self._let_go()
+                self._close_after_failure()
                 continue
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 self._note(error)
-                self._let_go()
+                self._close_after_failure()
                 raise
-            return self._first(sequence)
+            state, mask = self._look(sequence)
+            if mask is None:
+                raise PremiseBroken(f"no rule of {self.machine.name} is allowed at the beginning")
+            return state, {"action_mask": mask}
         raise PremiseBroken(f"{self.machine.name} was not set up in {TRIES} attempts: {GIVEN_UP}")
-
-    def _first(self, sequence: OpenSequence) -> tuple[Any, dict[str, Any]]:
-        state, mask = self._look(sequence)
-        if mask is None:
-            raise PremiseBroken(f"no rule of {self.machine.name} is allowed at the beginning")
-        return state, {"action_mask": mask}
 
     def step(self, rule: str) -> Shown:
         """Run a rule: (state, 0, whether no rule is allowed any more, whether it was given up)."""
@@ -79,7 +89,7 @@ class World:
             raise
         except BaseException as error:
             self._note(error)
-            self._let_go()
+            self._close_after_failure()
             raise
         if mask is None:
             return state, 0.0, True, False, {}
@@ -91,14 +101,10 @@ class World:
             sequence, self._open = self._open, None
             sequence.close()
 
-    def _let_go(self) -> None:
-        """Tear down after a failure; what goes wrong now is because of it."""
-        try:
-            self.close()
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: S110
-            pass
+    def _close_after_failure(self) -> None:
+        if self._open is not None:
+            sequence, self._open = self._open, None
+            close_after_failure(sequence)
 
     def _look(self, sequence: OpenSequence) -> tuple[Any, list[bool] | None]:
         """The state, and which rules are allowed in it; None for none."""
@@ -109,9 +115,9 @@ class World:
         return state, allowed if any(allowed) else None
 
     def _state(self, sequence: OpenSequence) -> Any:
-        """The state; whether it can be told apart from others is seen to at once."""
+        """The state; it has to be comparable with others."""
         try:
-            state = sequence.state()
+            self._last = state = sequence.state()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -119,8 +125,12 @@ class World:
                 f"what counts as a state of {self.machine.name} could not be told: {said(error)}"
             ) from error
         try:
-            if not self._is_known(state):
-                self._known.add(as_hashable(state))
+            if state in self._known:
+                return state
+        except TypeError:
+            pass
+        try:
+            self._known.add(as_hashable(state))
         except (EnvironmentFailed, TypeError):
             raise PremiseBroken(
                 f"what counts as a state of {self.machine.name} is a {type(state).__name__} here, "
@@ -128,17 +138,46 @@ class World:
             ) from None
         return state
 
-    def _is_known(self, state: Any) -> bool:
-        """Whether it was looked at before, as far as that is to be seen quickly."""
-        try:
-            return state in self._known
-        except TypeError:
-            return False
-
     def _note(self, error: BaseException) -> None:
-        """Keep what fails, if nothing shorter fails at the same place."""
-        evidence = self._open.evidence if self._open is not None else None
-        found, place = Found(tuple(self._path), self._seed, error, evidence), place_of(error)
+        """Count a failure, and keep the shortest sequence that fails at each place."""
+        rules = tuple(self._path)
+        where = f"{label_of(self._last)} / {rules[-1]}" if rules else "set-up"
+        steps = self._open.steps if self._open is not None else []
+        found, place = Found(rules, where, 1, self._seed, error, steps), place_of(error)
         known = self.found.get(place)
-        if known is None or len(found.rules) < len(known.rules):
-            self.found[place] = found
+        if known is not None:
+            shorter = min(known, found, key=lambda one: len(one.rules))
+            found = replace(shorter, times=known.times + 1)
+        self.found[place] = found
+
+
+def machine_of(machine: Any, options: TestOptions) -> Machine:
+    """A class as a machine that can be run."""
+    if not isinstance(machine, type):
+        raise BadInput(f"a state machine is a class, not {machine!r}")
+    stateful = sys.modules.get("hypothesis.stateful")  # a machine of Hypothesis has imported it
+    if stateful is not None and issubclass(machine, stateful.RuleBasedStateMachine):
+        from covgame.testing.hypothesis_machines import HypothesisMachine
+
+        return HypothesisMachine(machine, options.states, options.steps)
+    from covgame.testing.plain_machines import PlainMachine
+
+    return PlainMachine(machine, options.states)
+
+
+def environment(machine: Any, steps: int = 50, states: StateMap | None = None) -> World:
+    """A state machine as an environment, for ``covgame.cover`` and the command line.
+
+    Args:
+        machine: A state machine of Hypothesis or a plain class with ``@action`` methods.
+        steps: Rules of a sequence at most.
+        states: What counts as a state, instead of the machine's method ``covgame_state``.
+
+    Returns:
+        An object with ``reset`` and ``step``.
+
+    Raises:
+        BadInput: It is no machine, has no rules, or does not say what counts as a state.
+    """
+    options = TestOptions(steps=steps, states=states)
+    return World(machine_of(machine, options), steps)

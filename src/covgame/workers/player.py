@@ -15,29 +15,29 @@ of them than would use up the budget.
 
 from __future__ import annotations
 
+import math
 import pickle
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
+from covgame.engine.engines import SteppedEngine
 from covgame.episodes import Block, Episode, as_block
 from covgame.errors import EnvironmentFailed, PremiseBroken, StorageFailed
 from covgame.failures import ATTEMPTS, Failure
-from covgame.game.batches import UnderWay
 from covgame.game.game import Game
 from covgame.game.growth import Growth
-from covgame.players.compiled import inner_game, is_compiled
-from covgame.players.stepped import SteppedPlayer
+from covgame.game.in_flight import PoliciesInFlight
 from covgame.rng import episode_seed
-from covgame.sources.external import STREAM, ExternalSource, seed_of_attempt
+from covgame.sources.messages import GameCopy, Job, Lost, Numbering, Outcome, Report, Stop, Team
+from covgame.sources.source import UNOBSERVED, EpisodeObserver, Source
+from covgame.sources.stepped import STREAM, seed_of_attempt
 from covgame.targets.target import Target
 from covgame.types import BoolArray, FloatArray, Policy
-from covgame.workers.messages import GameCopy, Job, Lost, Outcome, Report, Stop, Team
-from covgame.workers.numbering import Numbering
-from covgame.workers.sizing import Pace
 
 SITTING = 5
 """The stream of random numbers that gives the workers of every process seeds of their own."""
@@ -52,6 +52,23 @@ workers."""
 def loss_share(workers: int) -> float:
     """The share of its episodes that a team of so many workers may lose."""
     return MOST_LOST * workers / (workers + HALF_LOST)
+
+
+MESSAGE = 1e-4
+"""Seconds that a job and its report cost over a pipe, both sides together."""
+
+OVERHEAD = 0.05
+"""What messages may cost of a worker's time."""
+
+PLANNING_SHARE = 0.4
+"""Of the planner's time plans may take so much; what is left is for telling."""
+
+MOST_EACH = 64
+SHARE_UNDER_WAY = 0.05
+"""Of the episodes so far, so many may be under way: those of one policy teach less than others."""
+
+WEIGHT = 0.1
+"""Of the latest measurement in a running mean."""
 
 
 @dataclass
@@ -84,7 +101,7 @@ class _Arrived:
     outcomes: deque[Outcome]
 
 
-class TeamPlayer(SteppedPlayer):
+class TeamPlayer(SteppedEngine):
     """Sends jobs, and tells the game what comes back.
 
     Seeds of episodes are keyed by (seed, episodes when this began, ticket), so that none comes
@@ -94,20 +111,22 @@ class TeamPlayer(SteppedPlayer):
     def __init__(
         self,
         game: Game,
-        source: ExternalSource,
+        source: Source,
         growth: Growth | None,
         team: Team,
         *,
         budget: Callable[[], int] | None = None,  # episodes that may still be told
         each: int | None = None,
         ahead: int | None = None,
+        observer: EpisodeObserver = UNOBSERVED,
     ) -> None:
-        super().__init__(game, source, growth, inner_game)  # plans for all states, all stages
+        # Plans for all states and all stages.
+        super().__init__(game, source, growth, observer, incremental=False)
         self.team, self.budget = team, budget
         self.each, self.ahead, self.pace = each, ahead, Pace()
         self.seed = episode_seed(source.seed, SITTING, game.counts.n_episodes)
-        self.workers_plan = game.plans_within and is_compiled(game)
-        self.under_way = UnderWay(game, self.inner.plan)
+        self.workers_plan = game.plans_within and self.is_compiled
+        self.in_flight = PoliciesInFlight(game, self.inner.plan_all)
         self.workers = [_Worker(Numbering(source.states)) for _ in range(team.size)]
         self.pickled: bytes | None = None  # the game, since its target has changed
         self.jobs = self.tickets = 0
@@ -124,7 +143,7 @@ class TeamPlayer(SteppedPlayer):
         first, played = self.game.counts.n_episodes, list[Episode]()
         until = time.monotonic() + SECONDS_PER_LOOK
         try:
-            while len(played) < episodes and (not self._over() or self.held):
+            while len(played) < episodes and (not self.is_over() or self.held):
                 if not self.inbox:  # plan on all that is known
                     self._hand_out()
                 episode = self._next_episode(until)
@@ -133,18 +152,14 @@ class TeamPlayer(SteppedPlayer):
                 played.append(episode)
         except (EnvironmentFailed, StorageFailed, KeyboardInterrupt) as error:
             self.failure = error
-        self._over()
+        self.is_over()
         return as_block(first, played)
-
-    def close(self) -> None:
-        """Send the workers home."""
-        self.team.close()
 
     # ------------------------------------------------------------------------------ sending jobs
 
     def _hand_out(self) -> None:
         """Give every worker something to do, those without a job first."""
-        self._make_room()
+        self.make_room()
         each = self.each or self.pace.episodes_each(self.team.size, self._played())
         ahead = self.ahead
         if ahead is None:
@@ -174,15 +189,15 @@ class TeamPlayer(SteppedPlayer):
         began = time.perf_counter()
         second_look, policy = self.growth.is_second_look(self.game), None
         if not second_look and not self.workers_plan:
-            policy = _compact(self.under_way.plan(self.jobs, episodes))
+            policy = _compact(self.in_flight.plan(self.jobs, episodes))
         tickets = range(self.tickets, self.tickets + episodes)
-        at_random = second_look and self._looks_at_random()
+        at_random = second_look and self.looks_at_random()
         job = Job(self.jobs, self.seed, tickets, policy, second_look, at_random)
         self.jobs, self.tickets = self.jobs + 1, self.tickets + episodes
         self.pace.measure("planning", time.perf_counter() - began)
         return job
 
-    def _looks_at_random(self) -> bool:
+    def looks_at_random(self) -> bool:
         """As in one process, counting the episodes under way."""
         look = self.growth.second_look
         sent = [job for worker in self.workers for job in worker.jobs if job.second_look]
@@ -225,12 +240,12 @@ class TeamPlayer(SteppedPlayer):
 
     def _pickled_game(self) -> bytes:
         if self.pickled is None:
-            self.pickled = pickle.dumps(self.game, pickle.HIGHEST_PROTOCOL)
+            self.pickled = pickle.dumps(partial(worker_player, self.game), pickle.HIGHEST_PROTOCOL)
         return self.pickled
 
-    def _target_changed(self) -> None:
+    def target_changed(self) -> None:
         """Workers need another copy of the game."""
-        super()._target_changed()
+        super().target_changed()
         self.pickled = None
         for worker in self.workers:
             worker.is_current = False
@@ -273,12 +288,11 @@ class TeamPlayer(SteppedPlayer):
     def _count(self, arrived: _Arrived, episode: Episode) -> Episode:
         began = time.perf_counter()
         number = self.game.counts.n_episodes
-        if self.note is not None:
-            self.note(number, episode)
-        self._tell(episode)
+        self.observer.on_episode(self.observer.number_of(number), episode)
+        self.tell(episode)
         self._note_loss(arrived, episode)
         self.pickled = None
-        self.under_way.arrive(arrived.job.number, 1)
+        self.in_flight.arrive(arrived.job.number, 1)
         for worker in self.workers:
             has_it = worker is arrived.worker and worker.copies == arrived.copies
             if worker.is_current and not has_it:
@@ -311,17 +325,17 @@ class TeamPlayer(SteppedPlayer):
 
     def _hear_of(self, outcome: Failure | Stop) -> None:
         """Note a failure, as that of the episode that is told next; or stop."""
-        number = self.source.number_of(self.game.counts.n_episodes)
+        number = self.observer.number_of(self.game.counts.n_episodes)
         if isinstance(outcome, Failure):
             failure = replace(outcome, episode=number)
             if failure.then == "set aside":
-                self.source.set_aside(failure)
+                self.source.record_failure(failure, self.observer)
             else:
-                self.source.take_for_an_end(failure)
+                self.source.end_by_failure(failure, self.observer)
             return
         if outcome.premise:
             raise PremiseBroken(f"the environment failed in episode {number}: {outcome.words}")
-        raise EnvironmentFailed(self.source.in_words(self.source.failures.last, last=True))
+        raise EnvironmentFailed(self.source.failures.last.sentence(self.source.names, last=True))
 
     def _receive(self, seconds: float) -> bool:
         """Take in what comes within so many seconds; False if there was nothing."""
@@ -344,7 +358,7 @@ class TeamPlayer(SteppedPlayer):
         played = sum(isinstance(one, Episode) for one in report.outcomes)
         self.pace.measure("episode", report.seconds / max(1, played))
         if played < len(job.tickets):
-            self.under_way.arrive(job.number, len(job.tickets) - played)
+            self.in_flight.arrive(job.number, len(job.tickets) - played)
         outcomes = deque(_renumbered(one, numbering) for one in report.outcomes)
         if outcomes:
             self.inbox.append(_Arrived(worker, worker.copies, job, known, outcomes))
@@ -359,12 +373,12 @@ class TeamPlayer(SteppedPlayer):
             self._send(number, job)
 
     def _another_try(self, job: Job, lost: Lost) -> Job:
-        number = self.source.number_of(self.game.counts.n_episodes)
+        number = self.observer.number_of(self.game.counts.n_episodes)
         seed = episode_seed(seed_of_attempt(job.seed, job.attempt), STREAM, job.tickets.start)
         failure = Failure(number, job.attempt, seed, lost.words, (), died=True, placed=False)
-        self.source.set_aside(failure)
+        self.source.record_failure(failure, self.observer)
         if job.attempt + 1 >= ATTEMPTS:
-            raise EnvironmentFailed(self.source.in_words(failure, last=True))
+            raise EnvironmentFailed(failure.sentence(self.source.names, last=True))
         return replace(job, attempt=job.attempt + 1)
 
 
@@ -380,3 +394,63 @@ def _compact(policy: Policy) -> Policy:
         return policy
     kind = "uint8" if policy.actions <= 256 else "uint16"
     return replace(policy, table=policy.table.astype(kind))
+
+
+def worker_player(game: Game, source: Source, preference_seed: int | None) -> PlanningPlayer:
+    """The player of a worker, on a copy of the game."""
+    game.preference_seed = preference_seed
+    return PlanningPlayer(game, source)
+
+
+class PlanningPlayer(SteppedEngine):
+    """Plans and counts on a copy of a game; its target grows in the main process only."""
+
+    def play_episode(self, source: Source, number: int, observer: EpisodeObserver) -> Episode:
+        """One episode, which is not counted yet."""
+        return source.play(self.next_policy(), number, self.revise, observer)
+
+    def count(self, episode: Episode) -> None:
+        """Count an episode, own or not."""
+        self.tell(episode)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the game has room for all states that an episode can discover."""
+        states = self.source.states
+        if not states.discovered:
+            return True
+        return states.size + self.source.shape.horizon < self.game.target.shape.states
+
+    def make_room(self) -> None:
+        """The main process does; it sends another copy then."""
+
+
+@dataclass
+class Pace:
+    """Seconds that things take, as they were measured: running means."""
+
+    episode: float = 0.0  # of a worker, playing
+    planning: float = 0.0  # of who plans, for a job
+    telling: float = 0.0  # for an episode
+    message: float = MESSAGE
+
+    def measure(self, name: str, seconds: float) -> None:
+        """Hear of one more."""
+        before = getattr(self, name)
+        mean = seconds if not before else before + WEIGHT * (seconds - before)
+        setattr(self, name, mean)
+
+    def episodes_each(self, workers: int, played: int) -> int:
+        """Of a job: so many that neither messages nor plans hold the workers up."""
+        if self.episode <= 0:
+            return 1
+        for_messages = self.message / (OVERHEAD * self.episode)
+        for_plans = workers * self.planning / (PLANNING_SHARE * self.episode)
+        wanted = math.ceil(max(for_messages, for_plans) - 1e-9)
+        most = min(MOST_EACH, math.floor(SHARE_UNDER_WAY * played / workers))
+        return max(1, min(wanted, most))
+
+    def jobs_ahead(self, each: int) -> int:
+        """How many jobs wait beside the one being played, so that no worker does."""
+        turnaround = self.planning + each * self.telling + self.message
+        return 1 if turnaround > OVERHEAD * each * self.episode else 0

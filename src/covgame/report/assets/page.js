@@ -28,19 +28,20 @@
 
   /* ---------------------------------------------------------------- the page */
   function render() {
+    const kind = document.querySelector(".kind").firstChild.textContent;
     document.getElementById("top").replaceChildren(
-      el("p", { class: "kind" }, { cover: "Coverage", explore: "Exploration", identify: "Best policy", audit: "Audit of data" }[data.kind],
+      el("p", { class: "kind" }, kind,
         el("span", { class: "chip " + data.tone, role: "status" }, data.status)),
       el("h1", {}, data.title));
-    const listings = data.listings.map(listing).filter(Boolean);
+    const tables = data.tables.map(tableCard).filter(Boolean);
     document.getElementById("page").replaceChildren(
       el("section", { id: "story", class: "story" }, data.sentences.map((text) => el("p", {}, text))),
       el("dl", { class: "figures" }, data.figures.map((one) => el("div", { class: "figure" }, el("dt", {}, one.label),
         el("dd", { class: "value" }, one.value), one.note ? el("dd", { class: "aside" }, one.note) : ""))),
       data.chart ? chartCard(data.chart) : "",
       data.state_map ? mapCard(data.state_map) : "",
-      el("div", { class: "columns" }, listings),
-      factsCard());
+      el("div", { class: "columns" }, tables),
+      data.command || data.facts.length ? factsCard() : "");
     redraw();
   }
   function redraw() {
@@ -379,8 +380,8 @@
 
   /* ---------------------------------------------------------------- tables */
   const FEW = 8;
-  function listing(list) {
-    const wide = list.wide, stack = list.heads.length > 4, head = [el("h2", {}, list.title), list.note ? el("p", { class: "note" }, list.note) : ""];
+  function tableCard(list) {
+    const wide = list.wide, stack = list.heads.length > 2, head = [el("h2", {}, list.title), list.note ? el("p", { class: "note" }, list.note) : ""];
     const attributes = { class: "card" + (wide ? " wide" : ""), id: "list-" + list.name };
     if (!list.rows.length) return list.empty ? el("section", attributes, head[0], el("p", { class: "note" }, list.empty)) : null;
     const open = view.open.has(list.name), late = (k) => !open && k >= FEW ? "hidden" : null;
@@ -394,11 +395,11 @@
       for (const row of card.querySelectorAll(".hidden")) row.classList.remove("hidden");
       event.target.remove();
     } } }, `Show ${list.rows.length - FEW} more`));
-    if (list.more) card.append(el("p", { class: "note" }, `and ${full(list.more)} more, which --json lists`));
+    if (list.more) card.append(el("p", { class: "note" }, `and ${full(list.more)} more`));
     return card;
   }
   function factsCard() {
-    return el("section", { class: "card" }, el("h2", {}, "How to do it again"),
+    return el("section", { class: "card" }, el("h2", {}, data.command ? "How to do it again" : "About this page"),
       data.command ? el("pre", {}, data.command) : "",
       el("table", { class: "facts" }, el("tbody", {}, data.facts.map(([label, value]) => el("tr", {}, el("th", { scope: "row" }, label), el("td", {}, value))),
         el("tr", {}, el("th", { scope: "row" }, "made with"), el("td", {}, data.made_with)))));

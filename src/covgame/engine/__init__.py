@@ -1,0 +1,1 @@
+"""Engines: play blocks of episodes for a game and a source."""
