@@ -65,7 +65,7 @@ def worker_long() -> str:
     """Episodes and virtual time in deterministic worlds with long episodes."""
     rows = [
         [
-            f"`{row['world']}`" if ":" in row["world"] else row["world"],
+            row["world"],
             str(row["stages"]),
             f"{row['episodes 1']:.0f}",
             *(f"{row[f'episodes {n}'] / row['episodes 1']:.2f}" for n in (2, 8)),
