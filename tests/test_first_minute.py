@@ -255,7 +255,7 @@ def test_this_process_compiles_if_no_other_can(fresh: Any, monkeypatch: pytest.M
     for name, value in (
         ("sys.executable", ""),
         ("sys.executable", "/no/such/python"),
-        ("covgame.locks.HAS_FLOCK", False),
+        ("covgame.kernels.jit.fcntl", None),
         ("covgame.kernels.jit.FOLDER", None),
         ("covgame.kernels.jit.FOLDER", Path("/no/such/folder")),
     ):

@@ -13,6 +13,7 @@ another process, while the caller plays the readable game (decision 15).
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import gc
 import hashlib
@@ -34,7 +35,10 @@ from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 from numba.misc.appdirs import AppDirs
 
-from covgame import locks
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 config: Any = numba_config  # numba sets its attributes when it is imported
 PACKAGE = Path(__file__).parent.parent
@@ -220,12 +224,11 @@ class Compilation:
         """Whether to call the functions now: they are compiled, or no other process can do it."""
         if self.process is not None:
             return self.process.poll() is not None
-        if FOLDER is None or not locks.HAS_FLOCK or not sys.executable:
+        if FOLDER is None or fcntl is None or not sys.executable:
             return True
         try:
             with (FOLDER / "compiling.lock").open("wb") as lock:
-                without = f"several processes may compile to {FOLDER} at the same time"
-                if locks.try_lock(lock.fileno(), without):
+                if _is_free(lock):
                     if all(one._cache.has(types, one.targetctx) for one, types in self.wanted):
                         return True
                     self._start(lock)
@@ -254,6 +257,15 @@ class Compilation:
         with process.stdin as request:  # type: ignore[union-attr]
             request.write(pickle.dumps(names))
         self.process = process
+
+
+def _is_free(lock: IO[bytes]) -> bool:
+    """Take a lock; False if another process has it. Without locks, several may compile at once."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
 
 
 class _Process(subprocess.Popen[bytes]):

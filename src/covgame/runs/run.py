@@ -423,10 +423,10 @@ def recorder_for(run: Run) -> Recorder | None:
     """What records a run, None if it has no folder."""
     if run.folder is None:
         return None
-    from covgame.storage.recorder import CountsRecorder, EpisodeRecorder, SimulatedRecorder
+    from covgame.storage.recorder import EpisodeRecorder, Recorder, SimulatedRecorder
 
     if run.by_counts:
-        return CountsRecorder(run.folder, run.arrays)
+        return Recorder(run.folder, run.arrays)
     horizon = run.source.shape.horizon
     if run.source.observation_space != run.folder.config.get("observation_space"):
         raise BadInput(

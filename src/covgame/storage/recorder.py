@@ -61,35 +61,63 @@ class Source(Protocol):
         ...
 
 
-class Checkpoints:
-    """Saves the state of a game every few seconds, and when the run stops."""
+class Recorder:
+    """Saves the state of a game every few seconds, and when the run stops.
+
+    This is all that is recorded of a run that is played by counts: it has no episodes.
+    """
 
     def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
         self.folder, self.to_save = folder, to_save
         self.writer = Writer(folder.database)
         folder.writer = self.writer
-        self.next = time.monotonic() + SECONDS_PER_CHECKPOINT
+        self.next_checkpoint = time.monotonic() + SECONDS_PER_CHECKPOINT
         discard_drafts(folder.place)
 
     @property
-    def due(self) -> bool:
-        return time.monotonic() > self.next
+    def room(self) -> int | None:
+        """How many episodes the next block may have, None for any number."""
+        return None
 
-    def save(self) -> None:
+    def note(self, number: int, episode: Episode) -> None:
+        """Record an episode of an environment when it ends."""
+
+    def set_aside(self, failure: Failure) -> None:
+        """Record an episode that failed."""
+
+    def add(self, block: Block) -> None:
+        """Record a block, and save the state if it is time."""
+        del block
+        self.writer.process.check()
+        if self.is_due:
+            self.checkpoint()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to save the state."""
+        return time.monotonic() > self.next_checkpoint
+
+    def checkpoint(self) -> None:
         """Save the state with whatever was written before; one transaction."""
         began = time.monotonic()
         save_arrays(self.writer, self.to_save())
         self.writer.commit(durable=True)
         took = time.monotonic() - began
-        self.next = time.monotonic() + max(SECONDS_PER_CHECKPOINT, SHARE_OF_TIME * took)
+        pause = max(SECONDS_PER_CHECKPOINT, SHARE_OF_TIME * took)
+        self.next_checkpoint = time.monotonic() + pause
+
+    def close(self, *, whole: bool) -> None:
+        """Save everything; the state only if it is ``whole``."""
+        if whole:
+            self.checkpoint()
 
     def release(self) -> None:
-        """Let other processes write."""
+        """Let other processes write, when the answer is saved as well."""
         self.folder.writer = None
         self.writer.close()
 
 
-class SimulatedRecorder:
+class SimulatedRecorder(Recorder):
     """Records a simulated run: full shards, and now and then the state of the game after them.
 
     After a kill, the run continues from the last saved state. Episodes that were written after it
@@ -97,66 +125,45 @@ class SimulatedRecorder:
     """
 
     def __init__(self, folder: RunFolder, horizon: int, played: int, to_save: ToSave) -> None:
-        self.checkpoints = Checkpoints(folder, to_save)
+        super().__init__(folder, to_save)
         try:
             discard_drafts(folder.episodes)
-            self._continue_after(played)
+            # Forget later episodes, whose shards are about to be removed. There are some if the
+            # saved state is damaged, or if another process has continued the run since.
+            if self.writer.fetch("SELECT episodes FROM sealed") != [(played,)]:
+                self.writer.execute("UPDATE sealed SET episodes=?", (played,))
+                self.writer.execute("DELETE FROM result")
+                super().checkpoint()
             self.shards = ShardWriter(folder.episodes, horizon, played)
         except BaseException:
-            self.checkpoints.release()
+            self.release()
             raise
-
-    def _continue_after(self, played: int) -> None:
-        """Forget later episodes, whose shards are about to be removed.
-
-        There are some if the saved state is damaged, or if another process has continued the run
-        since it was opened.
-        """
-        writer = self.checkpoints.writer
-        if writer.fetch("SELECT episodes FROM sealed") != [(played,)]:
-            writer.execute("UPDATE sealed SET episodes=?", (played,))
-            writer.execute("DELETE FROM result")
-            self.checkpoints.save()
-
-    def note(self, number: int, episode: Episode) -> None:
-        """Do nothing: blocks are recorded, not episodes."""
-
-    def set_aside(self, failure: Failure) -> None:
-        """Do nothing: simulated episodes do not fail."""
 
     @property
     def room(self) -> int:
-        """How many episodes the next block may have."""
         return self.shards.room
 
     def add(self, block: Block) -> None:
-        """Record a block."""
-        self.checkpoints.writer.process.check()
+        self.writer.process.check()
         full = len(block) == self.room
         self.shards.add(block)
-        if full and self.checkpoints.due:
+        if full and self.is_due:
             self.checkpoint()
 
     def checkpoint(self) -> None:
         """Seal all episodes, and save the state of the game after them."""
         self.shards.flush()
-        self.checkpoints.writer.execute("UPDATE sealed SET episodes=?", (self.shards.n_episodes,))
-        self.checkpoints.save()
+        self.writer.execute("UPDATE sealed SET episodes=?", (self.shards.n_episodes,))
+        super().checkpoint()
 
     def close(self, *, whole: bool) -> None:
-        """Save everything, unless the state is not ``whole``: then it is simulated again."""
         try:
-            if whole:
-                self.checkpoint()
+            super().close(whole=whole)
         finally:
             self.shards.close()
 
-    def release(self) -> None:
-        """Let other processes write, when the answer is saved as well."""
-        self.checkpoints.release()
 
-
-class EpisodeRecorder:
+class EpisodeRecorder(Recorder):
     """Records episodes of an environment one by one, each in a transaction of its own.
 
     A kill therefore costs at most the episode being played. Full shards are sealed as Parquet
@@ -166,12 +173,11 @@ class EpisodeRecorder:
     def __init__(
         self, folder: RunFolder, horizon: int, played: int, source: Source, to_save: ToSave
     ) -> None:
-        self.folder, self.source = folder, source
-        self.keeping = Keeping(source.observation_space) if source.keeps_observations else None
-        self.per_shard = episodes_per_shard(horizon, self.keeping)
-        self.checkpoints = Checkpoints(folder, to_save)
-        self.writer = self.checkpoints.writer
+        super().__init__(folder, to_save)
+        self.source = source
         try:
+            self.keeping = Keeping(source.observation_space) if source.keeps_observations else None
+            self.per_shard = episodes_per_shard(horizon, self.keeping)
             discard_drafts(folder.episodes)
             make_folder(folder.episodes)
             self._count()
@@ -181,11 +187,11 @@ class EpisodeRecorder:
                     "ends, and resume again"
                 )
         except BaseException:
-            self.checkpoints.release()
+            self.release()
             raise
 
     def note(self, number: int, episode: Episode) -> None:
-        """Record an episode when it ends, with the states discovered in it."""
+        """Record an episode with the states discovered in it."""
         row = unsealed_row(number, episode, self.keeping)
         try:
             self._add_states()
@@ -224,7 +230,6 @@ class EpisodeRecorder:
 
     @property
     def room(self) -> int:
-        """How many episodes the next block may have."""
         return self.per_shard - self.n_recorded % self.per_shard
 
     def add(self, block: Block) -> None:
@@ -232,7 +237,7 @@ class EpisodeRecorder:
         del block
         if self.n_recorded - self.n_sealed // self.per_shard * self.per_shard >= self.per_shard:
             self.seal()
-        if self.checkpoints.due:
+        if self.is_due:
             self.checkpoint()
 
     def seal(self) -> None:
@@ -259,55 +264,10 @@ class EpisodeRecorder:
             rows = rows[len(part) :]
 
     def checkpoint(self) -> None:
-        """Save the state of the game."""
         self._add_states()
-        self.checkpoints.save()
+        super().checkpoint()
 
     def close(self, *, whole: bool) -> None:
-        """Seal all episodes and, if the state is ``whole``, save it."""
         self._rollback()
         self.seal()
-        if whole:
-            self.checkpoint()
-
-    def release(self) -> None:
-        """Let other processes write, when the answer is saved as well."""
-        self.checkpoints.release()
-
-
-class CountsRecorder:
-    """Records a run that is played by counts: no episodes, only the state of the game."""
-
-    room = None
-
-    def __init__(self, folder: RunFolder, to_save: ToSave) -> None:
-        self.checkpoints = Checkpoints(folder, to_save)
-
-    def note(self, number: int, episode: Episode) -> None:
-        """Do nothing: there are no episodes."""
-
-    def set_aside(self, failure: Failure) -> None:
-        """Do nothing: simulated episodes do not fail."""
-
-    def add(self, block: Block) -> None:
-        """Save the state every few seconds."""
-        del block
-        self.checkpoints.writer.process.check()
-        if self.checkpoints.due:
-            self.checkpoint()
-
-    def checkpoint(self) -> None:
-        """Save the state of the game."""
-        self.checkpoints.save()
-
-    def close(self, *, whole: bool) -> None:
-        """Save the state, if it is ``whole``."""
-        if whole:
-            self.checkpoint()
-
-    def release(self) -> None:
-        """Let other processes write, when the answer is saved as well."""
-        self.checkpoints.release()
-
-
-Recorder = SimulatedRecorder | EpisodeRecorder | CountsRecorder
+        super().close(whole=whole)
