@@ -233,16 +233,16 @@ import signal
 from covgame.cli.main import run
 from covgame.engine.engines import SteppedEngine
 
-tell = SteppedEngine._tell
+tell = SteppedEngine.tell
 
 def told(self, episode, **how):
     tell(self, episode, **how)
     if self.game.counts.n_episodes == 7:
-        SteppedEngine._tell = tell
+        SteppedEngine.tell = tell
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-SteppedEngine._tell = told
+SteppedEngine.tell = told
 run()
 """
     path = os.pathsep.join([str(place), *sys.path])

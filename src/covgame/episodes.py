@@ -151,6 +151,15 @@ class Block:
 NOTHING = np.zeros(0, dtype=np.int64)
 
 
+def joined_blocks(first: int, blocks: Sequence[Block]) -> Block:
+    """Blocks without seeds and observations that follow each other, as one."""
+    if not blocks:
+        return as_block(first, [])
+    columns = ("lengths", "state", "action", "reward", "next_state")
+    parts = [np.concatenate([getattr(one, name) for one in blocks]) for name in columns]
+    return Block(first, *parts)
+
+
 def as_block(first: int, episodes: Sequence[Episode]) -> Block:
     """Episodes as one block."""
     seeds = [one.seed for one in episodes if one.seed is not None]

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from covgame.engine.compiled import CompiledGame, compiled_game, is_compiled
-from covgame.episodes import Block, Episode, as_block
+from covgame.episodes import Block, Episode, as_block, joined_blocks
 from covgame.errors import EnvironmentFailed, EpisodeFailed, StorageFailed, TooLarge
 from covgame.failures import Failure
 from covgame.game.counts import Counts
@@ -387,21 +387,24 @@ class SimulatedEngine(Engine):
             )
 
     def play(self, episodes: int) -> Block:
-        """Play at most so many episodes, fewer if the target is covered, grows or is long."""
-        episodes = min(episodes, self.most)
-        if self.growth is not None:
-            self._update(self.growth)
+        """Play at most so many episodes, fewer if the target is covered or they take long."""
+        first, episodes = self.counts.n_episodes, min(episodes, self.most)
+        if self.growth is None:
+            return self._play_block(episodes)
+        blocks: list[Block] = []
+        self._update(self.growth)
+        while (left := first + episodes - self.counts.n_episodes) > 0:
             if self.game.covered and self.counts.n_episodes:
-                return as_block(self.counts.n_episodes, [])
+                break
             due = self.growth.next_growth - self.counts.n_episodes
-            episodes = min(episodes, max(1, due))
-        if self.compiled is not None and self.compiled.poll_compiler():
-            block = self.compiled.play(episodes)
-        else:
-            block = self._play_readably(episodes)
-        if self.growth is not None:
+            blocks.append(self._play_block(min(left, max(1, due))))
             self._update(self.growth)
-        return block
+        return joined_blocks(first, blocks)
+
+    def _play_block(self, episodes: int) -> Block:
+        if self.compiled is not None and self.compiled.poll_compiler():
+            return self.compiled.play(episodes)
+        return self._play_readably(episodes)
 
     def _update(self, growth: Growth) -> None:
         if growth.update(self.game, self.game.allowed) and self.compiled is not None:

@@ -155,7 +155,7 @@ class Counts:
                 self.learn(cell, successor)
         if self.payments is not None:
             cells = np.array(list(episode.cells(self.shape)), dtype=np.int64)
-            self._pay(cells, episode.next_state, episode.reward, np.array([len(episode)]))
+            self._pay(cells, episode.successors, episode.reward, np.array([len(episode)]))
 
     def _pay(
         self, cell: IntArray, successor: IntArray, reward: FloatArray, lengths: IntArray

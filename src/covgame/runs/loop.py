@@ -123,7 +123,7 @@ def _blocks(
             run.keep(block)
             if recorder:
                 recorder.add(block)
-        size = next_size(size, time.monotonic() - began)
+        size = next_size(max(1, len(block)), time.monotonic() - began)
         if isinstance(engine.failure, KeyboardInterrupt):
             interruption.requested = True  # raised within a step, perhaps by the environment
         yield

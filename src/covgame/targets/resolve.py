@@ -106,12 +106,12 @@ def is_about_transitions(request: Request | Target) -> bool:
 
 
 def resolve(  # noqa: PLR0911 (a return for every kind of request)
-    target: AnyTarget | None, world: World, min_reach: float = 0.0
+    target: AnyTarget, world: World, min_reach: float = 0.0
 ) -> Resolved:
     """The rows that a target means on a world, and how they grow.
 
     Args:
-        target: A request, its text, a file, or a ``Target``; the default target if None.
+        target: A request, its text, a file, or a ``Target``.
         world: A known model, one that is discovered during a run, or data.
         min_reach: Leave out rows that no policy reaches with this probability (on a known model).
 
@@ -119,7 +119,7 @@ def resolve(  # noqa: PLR0911 (a return for every kind of request)
         BadInput: The target makes no sense on this world.
         UnreachableTarget: It asks for what no policy reaches.
     """
-    request = as_request(target)
+    request = parse_request(str(target)) if isinstance(target, str | Path) else target
     if world.transitions is not None:
         return _on_table(request, world, world.transitions, min_reach)
     if min_reach:
@@ -254,11 +254,13 @@ def resolve_again(
         listed: The rows that it stored.
         world: The same world again.
         groups: The function of its groups, which is not stored.
-        moves: The transitions that can happen, where they are known.
+        moves: The transitions that can happen, if not those of the world's table.
     """
     if stored is None:
         return Resolved(listed.on(world.shape))
     if stored.per == "transition":
+        if moves is None and world.transitions is not None:
+            moves = possible_moves(world.transitions, last_step=world.shows_last_step)
         pairs = [s * world.shape.actions + a for _, s, a, _ in listed.rows]  # type: ignore[operator]
         asked = None if moves is None else moves.of_pairs(np.array(pairs, dtype=np.int64))
         return _of_transitions(stored.count, world, asked)
