@@ -162,7 +162,7 @@ def test_transitions_in_words_and_in_json(tmp_path: Path) -> None:
     assert per_pair.items() <= {(s, a): n for _, s, a, n in answer["uncovered"]}.items()
     page = run.to_text()
     assert "transitions seen so far; each " in page
-    assert "CLOSED / wait -> CLOSED: " in page
+    assert "  CLOSED / wait -> CLOSED\n" in page
     with pytest.raises(cg.BadInput, match="transitions lack visits"):
         cg.certify(tmp_path / "run")
 

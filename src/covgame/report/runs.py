@@ -317,7 +317,7 @@ def _extent(run: Coverage) -> str:
         kind = "that can happen" if run.environment.model is not None else "seen so far"
         if run.covered:
             return f"all {total:,} transitions {kind}, {times} times each"
-        return f"{total - lacking:,} of {total:,} transitions {kind}; target: {times} times each"
+        return f"{total - lacking:,} of {total:,} transitions {kind}; each is wanted {times} times"
     rows, wanted = kind_of_rows(run.target), number(run.target.counts.sum())
     if run.covered and run.unreachable and not len(run.target):
         return "nothing: all rows are below --min-reach"
@@ -468,7 +468,7 @@ def _about_map(run: Coverage) -> Facts:
         said = f"{states} differently depending on how {they} reached"
         shown = f"{', '.join(named[:MOST_NAMED])}{more}"
         facts.append(("aliased", f"{said}: {shown}; split {them} (--states)"))
-    return facts
+    return [*facts, ("warning", run.warning)] if run.warning else facts
 
 
 def _coverage_figures(run: Coverage, minimum: Minimum | None) -> list[Figure]:
