@@ -27,6 +27,8 @@ from covgame.mdp import dp
 from covgame.pac.error_bounds import Range, best_policy, reward_free
 from covgame.pac.homogeneity import SHARE
 from covgame.pac.mixtures import Structure
+from covgame.storage.folder import RunFolder
+from covgame.storage.reading import RecordedEpisodes
 from covgame.types import Policy
 from tests.pages import check_page, data_in
 from tests.steps import SMALL, changed, episodes_of, write
@@ -298,8 +300,10 @@ def test_certificates_are_those_of_the_same_counts(tmp_path: Path) -> None:
     model = cg.make(env).model
     assert model is not None
     structure = Structure(known_start=model.initial)
-    counts = run.counts
-    assert counts.pooled
+    counts = RecordedEpisodes(RunFolder.open(tmp_path / "run"), run.counts.shape).counts(
+        pooled=True, paid=True
+    )
+    assert (counts.visits == run.counts.visits).all()
     assert found.explore.bound == pytest.approx(reward_free(counts, structure, 0.1).error)
     gap = best_policy(counts, structure, 0.1, Range()).gap
     assert found.identify.bound == pytest.approx(gap)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covgame as cg
+from covgame.engine.compiled import CompiledGame
 from covgame.episodes import LAST
 from covgame.game.adversary import (
     Adversary,
@@ -319,4 +320,4 @@ def test_players_of_ones_own_are_not_mistaken_for_ours() -> None:
     counts = Counts(world.shape, pooled=True)
     game = Game(target, KnownModelPlanner(world.transitions), TargetAware(), counts)
     with pytest.raises(cg.BadInput, match="play it plainly"):
-        next(blocks(game, SimulatedSource(world, 0), size=1))
+        CompiledGame(game)

@@ -298,18 +298,19 @@ class CertifiedIdentification(Certified):
             return certificate, plain, plain.upper - certificate.candidate[0]
         least = float(self.range.floors(self.counts.shape.horizon)[0])
         lower, guess, upper = max(certificate.validated, least), plain, plain.upper
-        renews = episodes >= MILESTONE * self.searched
-        if renews:
+        is_current = episodes == self.searched  # a run that was restored has searched here before
+        is_joint = certificate.is_joint and episodes >= FIRST_JOINT
+        renews = not is_current and episodes >= MILESTONE * self.searched
+        if is_joint and not renews:
+            guess = certificate.optimism(self.penalty, self.reach)
+            renews = not is_current and guess.upper - lower <= self.epsilon < upper - lower
+        if renews or is_current:
             lower = max(lower, certificate.candidate[0])
-        if certificate.is_joint and episodes >= FIRST_JOINT:
-            if not renews:
-                guess = certificate.optimism(self.penalty, self.reach)
-                renews = guess.upper - lower <= self.epsilon < upper - lower
-            if renews:
+            if renews and is_joint:
                 self.reach = certificate.reach
                 guess = certificate.search(self.penalty)
-                self.penalty, upper = guess.penalty, min(upper, guess.upper)
-        if renews:
+                self.penalty = guess.penalty
+            upper = min(upper, guess.upper)
             self.searched = episodes
         return certificate, min(plain, guess, key=lambda found: found.upper), upper - lower
 
