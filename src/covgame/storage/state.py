@@ -13,6 +13,7 @@ import numpy.typing as npt
 from covgame.errors import BadInput
 from covgame.game.counts import Counts, summed_to
 from covgame.game.game import Game
+from covgame.game.payments import Payments
 from covgame.game.successors import SuccessorTable
 from covgame.targets.target import Groups, Target
 from covgame.types import END, IntArray, Shape
@@ -145,6 +146,7 @@ def restore_counts(counts: Counts, arrays: Arrays) -> None:
             _fill(counts.pool, arrays["pool_transitions"], counts.shape.states)
         if counts.payments is not None:
             row, successor, _ = arrays["transitions"].reshape(-1, 3).T
+            counts.payments = Payments()
             counts.payments.add(row, successor, arrays["paid"])
             if "returns" in arrays:
                 returns = arrays["returns"].reshape(-1, 2).tolist()
