@@ -341,6 +341,23 @@ def test_the_penalised_bound_by_hand() -> None:
     assert certificate.at(0.4, penalty) != certificate.at(0.4)
 
 
+def test_a_row_that_is_visited_twice_is_charged_half() -> None:
+    """One pair for three stages: two visits before the last, so its price is mu/2."""
+    counts = Counts(Shape(3, 1, 1), pooled=True)
+    counts.table.add(0, 0, 2000)
+    counts.visits[:, 0, 0] = counts.n_episodes = counts.starts[0] = 1000
+    certificate = reward_free(counts, Structure(known_start=np.ones(1)), 0.1)
+    assert certificate.reach.tolist() == [2.0]
+    slopes, offsets = compiled_lines([2000], float(certificate.radii[0]))
+    listed = list(zip(slopes.tolist(), offsets.tolist(), strict=True))
+    kappa, mu = float(certificate.radii[0]), 1.5 * 2 / 2000
+    radii, budget = certificate._penalised(Penalty(1.5, 0.1, 4))
+    expected = plain.penalised_radius(2000, kappa, mu / 2, 0.1, 4, listed)
+    assert radii[0] == pytest.approx(expected, rel=2e-3)
+    base = -plain.log_factor(0.0, 0.1, 4, listed)
+    assert budget == pytest.approx(mu * (math.log(30 / 0.05) + base))
+
+
 def test_a_row_without_lines_keeps_its_radius_and_costs_its_weight() -> None:
     """{5, 500}: nothing is proved, the budget grows by -log(1-q), the radius is the cap."""
     counts = table_of([5, 500])
